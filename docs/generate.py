@@ -11,7 +11,8 @@ package and what each imports.
 import re
 import runpy
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -52,18 +53,11 @@ Generated from the catalogue by `python docs/generate.py`; do not edit.
 
 def metrics(_: str) -> str:
     """One table of families per table of the catalogue."""
-    families = [
-        (table, [one for one in CATALOGUE if one.table == table]) for table in TABLES
-    ]
-    return "\n".join(
-        [
-            METRICS,
-            *(
-                "\n".join([f"## {table}", "", *family_rows(of), ""])
-                for table, of in families
-            ),
-        ]
-    )
+    parts = [METRICS]
+    for table in TABLES:
+        families = [family for family in CATALOGUE if family.table == table]
+        parts += [f"## {table}", "", *family_rows(families), ""]
+    return "\n".join(parts)
 
 
 def family_rows(families: Iterable[Family]) -> Iterator[str]:
@@ -95,12 +89,8 @@ Completion in bash: `eval "$(penstock completion bash)"` in `~/.bashrc`; in zsh 
 
 def commands(_: str) -> str:
     """Of each command its help as the terminal shows it, examples apart."""
-    return "\n".join(
-        [
-            COMMANDS,
-            *(command_section(context) for context in contexts(main, "penstock")),
-        ]
-    )
+    sections = [command_section(context) for context in contexts(main, "penstock")]
+    return "\n".join([COMMANDS, *sections])
 
 
 def contexts(
@@ -117,10 +107,10 @@ def contexts(
     )
     yield context
     if isinstance(command, click.Group):
-        for one in command.list_commands(context):
-            found = command.get_command(context, one)
-            assert found is not None  # noqa: S101 - it was listed
-            yield from contexts(found, one, context)
+        for subcommand_name in command.list_commands(context):
+            subcommand = command.get_command(context, subcommand_name)
+            assert subcommand is not None  # noqa: S101 - it was listed
+            yield from contexts(subcommand, subcommand_name, context)
 
 
 def command_section(context: click.Context) -> str:
@@ -180,21 +170,25 @@ def about(condition: Condition) -> Iterator[str]:
             yield f"- **On {called(kind)}**: " + " ".join(
                 part[0].upper() + part[1:] for part in parts
             )
-    if helps := [
-        f"[{one.name}](actions.md#{one.name})"
-        for one in ACTIONS
-        if condition.name in one.conditions
-    ]:
-        yield f"- **Actions**: {', '.join(helps)}."
-    for alert in {
-        one.name: one for one in all_alerts() if one.name == alert_of(condition)
-    }.values():
-        only = (
-            " (always a warning)"
-            if "critical" in levels(condition) and levels_of(alert.name) == ["warning"]
-            else ""
-        )
-        yield f"- **Alert**: [{alert.name}](runbooks/{alert.runbook}.md#{alert.name.lower()}){only}."
+    links = [
+        f"[{action.name}](actions.md#{action.name})"
+        for action in ACTIONS
+        if condition.name in action.conditions
+    ]
+    if links:
+        yield f"- **Actions**: {', '.join(links)}."
+    yield from alert_line(condition)
+
+
+def alert_line(condition: Condition) -> Iterator[str]:
+    """Give the line about the alert of a condition, if it has one."""
+    name = alert_of(condition)
+    runbooks_of_alert = {alert.runbook for alert in all_alerts() if alert.name == name}
+    may_be_critical = "critical" in levels(condition)
+    always_warning = may_be_critical and levels_of(name) == ["warning"]
+    note = " (always a warning)" if always_warning else ""
+    for page in runbooks_of_alert:
+        yield f"- **Alert**: [{name}](runbooks/{page}.md#{name.lower()}){note}."
 
 
 def alert_of(condition: Condition) -> str:
@@ -213,12 +207,13 @@ def levels(condition: Condition) -> str:
         return worst
     if condition.notice is always:
         return "notice"
-    of = (
-        ["notice"] * (condition.notice is not never)
-        + ["warning"]
-        + ["critical"] * condition.may_be_critical
-    )
-    return " or ".join(", ".join(of).rsplit(", ", 1))
+    names = ["warning"]
+    if condition.notice is not never:
+        names.insert(0, "notice")
+    if condition.may_be_critical:
+        names.append("critical")
+    listed = ", ".join(names)
+    return " or ".join(listed.rsplit(", ", 1))
 
 
 def levels_of(alert: str) -> list[str]:
@@ -250,22 +245,20 @@ END = "<!-- end -->\n"
 
 def findings(text: str) -> str:
     """The page with the table of today between the two marks."""
-    rows = [
-        (
-            f"`{rule.name}`",
-            rule.scope,
-            ", ".join(sorted(map(str, kinds(rule)))),
-            rule.when,
-            rule.arithmetic,
-        )
-        for rule in catalogue.RULES
-    ]
-    heads = [
-        ("rule", "scope", "brokers", "applies when", "arithmetic shown"),
-        ("---",) * 5,
-    ]
-    table = "".join(f"| {' | '.join(row)} |\n" for row in (*heads, *rows))
-    return between("findings.md", text, table)
+    rows = [("rule", "scope", "brokers", "applies when", "arithmetic shown")]
+    for rule in catalogue.RULES:
+        brokers = ", ".join(sorted(map(str, kinds(rule))))
+        name = f"`{rule.name}`"
+        rows.append((name, rule.scope, brokers, rule.when, rule.arithmetic))
+    return between("findings.md", text, markdown_table(rows))
+
+
+def markdown_table(rows: Sequence[Sequence[str]]) -> str:
+    """Return a table; its first row is the head."""
+    head, *body = rows
+    rule = ["---"] * len(head)
+    lines = [f"| {' | '.join(row)} |\n" for row in (head, rule, *body)]
+    return "".join(lines)
 
 
 def between(page: str, text: str, made: str) -> str:
@@ -293,32 +286,33 @@ def actions(text: str) -> str:
     head, mark, _ = text.partition(ACTIONS_MARK)
     if not mark:
         raise SystemExit(f"actions.md has no line {ACTIONS_MARK.strip()}")
-    return (
-        head
-        + mark
-        + "".join(
-            "\n" + "".join(f"{line}\n" for line in one_action(one)) for one in ACTIONS
-        )
-    )
+    page = head + mark
+    for action in ACTIONS:
+        lines = [f"{line}\n" for line in one_action(action)]
+        page += "\n" + "".join(lines)
+    return page
 
 
-def one_action(one: ActionTemplate) -> Iterator[str]:
-    yield f"### {one.name}"
+def one_action(action: ActionTemplate) -> Iterator[str]:
+    """Give the lines about one action."""
+    yield f"### {action.name}"
     yield ""
-    links = ", ".join(
-        f"[{name}](conditions.md#{name})" for name in sorted(one.conditions)
-    )
-    only = ", ".join([*map(called, sorted(one.brokers)), *sorted(one.protocols)])
-    yield f"For {links}{f' ({only})' if only else ''}. {in_capitals(one.do)}."
+    conditions_of_action = sorted(action.conditions)
+    links = [f"[{name}](conditions.md#{name})" for name in conditions_of_action]
+    kinds_of_broker = [called(kind) for kind in sorted(action.brokers)]
+    limits = ", ".join([*kinds_of_broker, *sorted(action.protocols)])
+    only = f" ({limits})" if limits else ""
+    yield f"For {', '.join(links)}{only}. {in_capitals(action.do)}."
     yield ""
-    for call in one.calls:
-        yield f"- **Call** on the {call.on.replace('_', '-')}: `{call.operation}`"
-    if one.command:
-        yield f"- **Command**: `{in_capitals(one.command)}`"
-    yield f"- **Effect on messages**: {in_capitals(one.effect)}"
-    yield f"- **Check**: {in_capitals(one.check)}"
-    if one.never:
-        yield f"- **Do not**: {in_capitals(one.never)}"
+    for call in action.calls:
+        place = call.on.replace("_", "-")
+        yield f"- **Call** on the {place}: `{call.operation}`"
+    if action.command:
+        yield f"- **Command**: `{in_capitals(action.command)}`"
+    yield f"- **Effect on messages**: {in_capitals(action.effect)}"
+    yield f"- **Check**: {in_capitals(action.check)}"
+    if action.never:
+        yield f"- **Do not**: {in_capitals(action.never)}"
 
 
 def in_capitals(text: str) -> str:
@@ -331,23 +325,22 @@ def in_capitals(text: str) -> str:
 
 def incidents(text: str) -> str:
     """The page with the steps for each kind between the two marks."""
-    made = [
-        f"### {kind}\n\n"
-        + "".join(f"{number}. {step}.\n" for number, step in enumerate(steps, 1))
-        for kind, steps in incident_steps()
-    ]
-    return between("incidents.md", text, "\n".join(made))
+    sections: list[str] = []
+    for kind, steps in incident_steps():
+        lines = [f"{number}. {step}.\n" for number, step in enumerate(steps, 1)]
+        sections.append(f"### {kind}\n\n" + "".join(lines))
+    return between("incidents.md", text, "\n".join(sections))
 
 
 def incident_steps() -> Iterator[tuple[str, list[str]]]:
     """By kind of incident, where it has steps of its own: these with the facts in capitals."""
     for kind, text in TEXTS.items():
-        for name, of in ((kind, text), (f"{kind} on OpenMQ", text.get("openmq", {}))):
-            if steps := [
-                one.replace("{raise_limit}", RAISE_LIMIT)
-                for one in of.get("advice", ())
-            ]:
-                yield name, [in_capitals(one) for one in steps]
+        texts = {kind: text, f"{kind} on OpenMQ": text.get("openmq", {})}
+        for name, text_of_kind in texts.items():
+            advice = text_of_kind.get("advice", ())
+            steps = [step.replace("{raise_limit}", RAISE_LIMIT) for step in advice]
+            if steps:
+                yield name, [in_capitals(step) for step in steps]
 
 
 # --- runbooks
@@ -355,16 +348,12 @@ def incident_steps() -> Iterator[tuple[str, list[str]]]:
 
 def runbooks(text: str) -> str:
     """Their first page with a table of all alerts between the two marks."""
-    rows = {
-        one.name: (
-            f"[{one.name}]({one.runbook}.md#{one.name.lower()})",
-            ", ".join(levels_of(one.name)),
-            one.summary,
-        )
-        for one in sorted(all_alerts(), key=lambda one: one.name)
-    }
-    heads = [("alert", "severity", "says"), ("---",) * 3]
-    table = "".join(f"| {' | '.join(row)} |\n" for row in (*heads, *rows.values()))
+    rows = {"": ("alert", "severity", "says")}
+    for alert in sorted(all_alerts(), key=attrgetter("name")):
+        link = f"[{alert.name}]({alert.runbook}.md#{alert.name.lower()})"
+        severities = ", ".join(levels_of(alert.name))
+        rows[alert.name] = (link, severities, alert.summary)
+    table = markdown_table([*rows.values()])
     return between("runbooks/README.md", text, table)
 
 
@@ -381,40 +370,42 @@ def runbook(text: str, thresholds: Thresholds = THRESHOLDS) -> str:
         )
     asked = {alert.name: explains(alert.labels) for alert in all_alerts()}
     text = re.sub(r"(?m)^\*\*(Thresholds|Commands)\*\* .*\n\n", "", text)
-    return re.sub(
-        r"(?ms)^## (\w+)$(.*?)(?=^\*\*Clears)",
-        lambda found: (
-            f"## {found[1]}{found[2]}{''.join(of_alert(found[1], asked, used[found[1]], thresholds))}"
-        ),
-        text,
-    )
+
+    def with_paragraphs(section: re.Match[str]) -> str:
+        alert = section[1]
+        paragraphs = "".join(of_alert(alert, asked, used[alert], thresholds))
+        return section[0] + paragraphs
+
+    return re.sub(r"(?ms)^## (\w+)$.*?(?=^\*\*Clears)", with_paragraphs, text)
 
 
 def explains(labels: tuple[str, ...]) -> str:
     """The command that explains an alert with these labels; a queue is known without its address."""
-    return command(
-        tuple(one for one in labels if one != "address" or "queue" not in labels),
-        str.upper,
-    )
+    arguments = list(labels)
+    if "queue" in labels and "address" in labels:
+        arguments.remove("address")
+    return command(tuple(arguments), str.upper)
 
 
 def of_alert(
     alert: str, asked: Mapping[str, str], used: Iterable[str], thresholds: Thresholds
 ) -> Iterator[str]:
-    if helps := [f"[{one.name}](../actions.md#{one.name})" for one in fitting(alert)]:
-        known = any(
-            one.alert is not None and one.alert.name == alert
-            for one in CONDITIONS.values()
-        )
-        by = f"`penstock runbook {alert}` shows them with ids in capitals"
-        by = (
-            f"`{asked[alert]}` prints those that fit, with the ids of this broker; {by}"
-            if known
-            else by
-        )
-        yield f"**Commands** {by}: {', '.join(helps)}.\n\n"
-    shown = structs.asdict(thresholds)
-    yield f"**Thresholds** {', '.join(f'`{name}` {shown[name]}' for name in shown if name in set(used))}.\n\n"
+    """Give the paragraphs about commands and thresholds of an alert."""
+    links = [
+        f"[{action.name}](../actions.md#{action.name})" for action in fitting(alert)
+    ]
+    alerts_of_conditions = [
+        condition.alert.name for condition in CONDITIONS.values() if condition.alert
+    ]
+    source = f"`penstock runbook {alert}` shows them with ids in capitals"
+    if alert in alerts_of_conditions:
+        explain = f"`{asked[alert]}` prints those that fit, with the ids of this broker"
+        source = f"{explain}; {source}"
+    if links:
+        yield f"**Commands** {source}: {', '.join(links)}.\n\n"
+    values = structs.asdict(thresholds)
+    listed = [f"`{name}` {values[name]}" for name in values if name in set(used)]
+    yield f"**Thresholds** {', '.join(listed)}.\n\n"
 
 
 ROOMS = runpy.run_path(str(Path(__file__).parent / "rooms.py"))

@@ -6,8 +6,15 @@ An arrow that passes rows goes through a *waypoint* in each, so that it crosses 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from itertools import pairwise
+from operator import attrgetter
+from xml.etree.ElementTree import (
+    Element,
+    SubElement,
+    fromstring,
+    indent,
+    tostring,
+)
 
 import grimp
 
@@ -116,7 +123,8 @@ def rows_of(needs: Needs) -> dict[str, int]:
 
     def height(room: str) -> int:
         if room not in heights:
-            heights[room] = max((1 + height(other) for other in needs[room]), default=0)
+            below = [height(other) for other in needs[room]]
+            heights[room] = 1 + max(below, default=-1)
         return heights[room]
 
     highest = max(map(height, needs))
@@ -134,25 +142,42 @@ def placed(
     stops: set[Stop], arrows: Sequence[Sequence[Stop]]
 ) -> dict[Stop, tuple[float, float]]:
     """Return the middle of the upper side of each stop: in its row near those before and behind it."""
-    neighbours: dict[Stop, set[Stop]] = {stop: set() for stop in stops}
-    for arrow in arrows:
-        for stop, following in pairwise(arrow):
-            neighbours[stop].add(following)
-            neighbours[following].add(stop)
-    rows: list[list[Stop]] = [[] for _ in range(1 + max(stop.row for stop in stops))]
-    for stop in sorted(stops, key=lambda stop: (stop.room, stop.arrow)):
-        rows[stop.row].append(stop)
+    neighbours = neighbours_of(stops, arrows)
+    rows = rows_with(stops)
     width = max(map(width_of, rows))
     places: dict[Stop, tuple[float, float]] = {}
     for _ in range(SWEEPS):
         for number, row in enumerate(rows):
             if places:
                 row.sort(key=lambda stop: mean_x(neighbours[stop], places))
-            x = MARGIN + (width - width_of(row)) / 2
+            left_side = MARGIN + (width - width_of(row)) / 2
             for stop in row:
-                places[stop] = (x + stop.width / 2, MARGIN + number * ROW)
-                x += stop.width + GAP
+                x = left_side + stop.width / 2
+                y = MARGIN + number * ROW
+                places[stop] = (x, y)
+                left_side += stop.width + GAP
     return places
+
+
+def neighbours_of(
+    stops: set[Stop], arrows: Sequence[Sequence[Stop]]
+) -> dict[Stop, set[Stop]]:
+    """Return for each stop those before and behind it on its arrows."""
+    neighbours: dict[Stop, set[Stop]] = {stop: set() for stop in stops}
+    for arrow in arrows:
+        for stop, following in pairwise(arrow):
+            neighbours[stop].add(following)
+            neighbours[following].add(stop)
+    return neighbours
+
+
+def rows_with(stops: set[Stop]) -> list[list[Stop]]:
+    """Return the stops of each row, in the order of their names."""
+    lowest = max(stop.row for stop in stops)
+    rows: list[list[Stop]] = [[] for _ in range(lowest + 1)]
+    for stop in sorted(stops, key=attrgetter("room", "arrow")):
+        rows[stop.row].append(stop)
+    return rows
 
 
 def width_of(row: Sequence[Stop]) -> int:
@@ -170,39 +195,87 @@ def svg(
     places: Mapping[Stop, tuple[float, float]], arrows: Sequence[Sequence[Stop]]
 ) -> str:
     """Return the SVG of the boxes and arrows."""
-    width = max(x + stop.width / 2 for stop, (x, _) in places.items()) + MARGIN
-    height = max(y for _, y in places.values()) + BOX_HEIGHT + MARGIN
-    rooms = sorted((stop for stop in places if stop.room), key=lambda stop: stop.room)
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" '
-        'role="img" aria-label="The rooms of Penstock and what each imports">'
+    right_sides = [x + stop.width / 2 for stop, (x, _) in places.items()]
+    upper_sides = [y for _, y in places.values()]
+    width = max(right_sides) + MARGIN
+    height = max(upper_sides) + BOX_HEIGHT + MARGIN
+    picture = Element(
+        "svg",
+        {
+            "xmlns": "http://www.w3.org/2000/svg",
+            "viewBox": numbers(0, 0, width, height),
+            "role": "img",
+            "aria-label": "The rooms of Penstock and what each imports",
+        },
     )
-    lines = [head, f"<style>{STYLE}</style>", ARROW_HEAD]
-    lines += [path([places[stop] for stop in arrow]) for arrow in arrows]
-    lines += [box(stop.room, *places[stop]) for stop in rooms]
-    return "\n".join([*lines, "</svg>", ""])
+    style = SubElement(picture, "style")
+    style.text = STYLE
+    picture.append(fromstring(ARROW_HEAD))  # noqa: S314 - a constant
+    for arrow in arrows:
+        points = [places[stop] for stop in arrow]
+        add_arrow(picture, points)
+    for stop in sorted(places, key=attrgetter("room")):
+        if stop.room:
+            x, y = places[stop]
+            add_box(picture, stop.room, x, y)
+    indent(picture)
+    return tostring(picture, encoding="unicode") + "\n"
 
 
-def path(points: Sequence[tuple[float, float]]) -> str:
-    """Return an arrow from below the first box, through the waypoints, to the last box."""
-    x, y = points[0]
-    y += BOX_HEIGHT
-    curve = f"M{x:g} {y:g}"
+def add_arrow(picture: Element, points: Sequence[tuple[float, float]]) -> None:
+    """Draw from below the first box, through the waypoints, to the last box."""
+    x, upper_side = points[0]
+    y = upper_side + BOX_HEIGHT
+    curve = "M" + numbers(x, y)
     for next_x, next_y in points[1:]:
         bend = (next_y - y) / 2
-        curve += (
-            f"C{x:g} {y + bend:g} {next_x:g} {next_y - bend:g} {next_x:g} {next_y:g}"
+        curve += "C" + numbers(
+            x,
+            y + bend,
+            next_x,
+            next_y - bend,
+            next_x,
+            next_y,
         )
-        x, y = next_x, next_y + BOX_HEIGHT
-        if (next_x, next_y) != points[-1]:
-            curve += f"V{y:g}"
-    return f'<path d="{curve}" marker-end="url(#tip)"/>'
-
-
-def box(room: str, x: float, y: float) -> str:
-    """Return a box with the name of its room."""
-    return (
-        f'<rect x="{x - BOX_WIDTH / 2:g}" y="{y:g}" width="{BOX_WIDTH}" '
-        f'height="{BOX_HEIGHT}" rx="5"/>'
-        f'<text x="{x:g}" y="{y + BOX_HEIGHT / 2 + 5:g}">{escape(room)}</text>'
+        x = next_x
+        y = next_y + BOX_HEIGHT
+        is_waypoint = (next_x, next_y) != points[-1]
+        if is_waypoint:
+            curve += "V" + numbers(y)
+    SubElement(
+        picture,
+        "path",
+        {
+            "d": curve,
+            "marker-end": "url(#tip)",
+        },
     )
+
+
+def add_box(picture: Element, room: str, x: float, y: float) -> None:
+    """Draw a box with the name of its room."""
+    SubElement(
+        picture,
+        "rect",
+        {
+            "x": numbers(x - BOX_WIDTH / 2),
+            "y": numbers(y),
+            "width": numbers(BOX_WIDTH),
+            "height": numbers(BOX_HEIGHT),
+            "rx": "5",
+        },
+    )
+    text = SubElement(
+        picture,
+        "text",
+        {
+            "x": numbers(x),
+            "y": numbers(y + BOX_HEIGHT / 2 + 5),
+        },
+    )
+    text.text = room
+
+
+def numbers(*values: float) -> str:
+    """Return values as SVG has them."""
+    return " ".join(f"{value:g}" for value in values)

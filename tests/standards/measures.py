@@ -6,6 +6,10 @@ from dataclasses import dataclass
 
 from standards.stumbles import stumbles
 
+VAGUE_BEGINNINGS = frozenset({"Of", "By", "What", "Those", "With", "Whose"})
+"""A docstring that begins so is no sentence: its reader must guess the subject."""
+DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
 
 @dataclass(frozen=True, slots=True)
 class Measures:
@@ -15,17 +19,23 @@ class Measures:
         nodes: Expressions and statements of the syntax tree, without docstrings.
         lines: Lines on which one of them begins.
         stumbles: Places that are hard to read.
+        any_types: Uses of the type `Any`.
+        vague_docstrings: Docstrings that begin with no subject and no verb.
     """
 
     nodes: int = 0
     lines: int = 0
     stumbles: int = 0
+    any_types: int = 0
+    vague_docstrings: int = 0
 
     def __add__(self, other: "Measures") -> "Measures":
         return Measures(
-            self.nodes + other.nodes,
-            self.lines + other.lines,
-            self.stumbles + other.stumbles,
+            nodes=self.nodes + other.nodes,
+            lines=self.lines + other.lines,
+            stumbles=self.stumbles + other.stumbles,
+            any_types=self.any_types + other.any_types,
+            vague_docstrings=self.vague_docstrings + other.vague_docstrings,
         )
 
     @property
@@ -47,8 +57,31 @@ def measures_of(source: str) -> Measures:
         if isinstance(node, ast.stmt | ast.expr) and node not in ignored:
             nodes += 1
             lines.add(node.lineno)
-    all_stumbles = list(stumbles(tree))
-    return Measures(nodes=nodes, lines=len(lines), stumbles=len(all_stumbles))
+    return Measures(
+        nodes=nodes,
+        lines=len(lines),
+        stumbles=len(list(stumbles(tree))),
+        any_types=uses_of_any(tree),
+        vague_docstrings=vague_docstrings(tree),
+    )
+
+
+def uses_of_any(tree: ast.Module) -> int:
+    """Count the places where the type `Any` is used, its imports apart."""
+    names = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    return names.count("Any")
+
+
+def vague_docstrings(tree: ast.Module) -> int:
+    """Count the docstrings that begin with one of VAGUE_BEGINNINGS."""
+    count = 0
+    for node in ast.walk(tree):
+        if not isinstance(node, DOCUMENTED):
+            continue
+        words = (ast.get_docstring(node) or "").split()
+        if words and words[0] in VAGUE_BEGINNINGS:
+            count += 1
+    return count
 
 
 def nodes_of_docstrings(tree: ast.Module) -> set[ast.AST]:

@@ -18,6 +18,32 @@ def test_nodes_and_lines_are_those_of_code() -> None:
 
 
 @pytest.mark.parametrize(
+    ("source", "count"),
+    [
+        ("from typing import Any\n", 0),
+        ("from typing import Any\nrows: list[Any] = []\n", 1),
+        ("def f(row: Any) -> dict[str, Any]: ...\n", 2),
+    ],
+)
+def test_uses_of_any(source: str, count: int) -> None:
+    assert measures_of(source).any_types == count
+
+
+@pytest.mark.parametrize(
+    ("source", "count"),
+    [
+        ('def f():\n    """Return the rows."""\n', 0),
+        ('def f():\n    """Of the rows."""\n', 1),
+        ('"""What a row is."""\nclass A:\n    """Those rows."""\n', 2),
+        ('def f():\n    """Whatever comes."""\n', 0),
+        ("def f(): ...\n", 0),
+    ],
+)
+def test_docstrings_without_a_subject(source: str, count: int) -> None:
+    assert measures_of(source).vague_docstrings == count
+
+
+@pytest.mark.parametrize(
     ("source", "texts"),
     [
         (
@@ -86,17 +112,28 @@ def test_stumbles(source: str, texts: list[str]) -> None:
 
 
 ROOM = "exporter/room"
-DENSE = Measures(nodes=615, lines=100, stumbles=2)
+DENSE = Measures(nodes=615, lines=100, stumbles=2, any_types=3, vague_docstrings=4)
 
 
 @pytest.mark.parametrize(
     ("ceiling", "sentences"),
     [
-        (Ceiling(6.15, 20.0), []),
-        (Ceiling(6.14, 20.0), [f"{ROOM} has 6.15 nodes per line, at most 6.14"]),
+        (Ceiling(6.15, 20.0, 3, 4), []),
         (
-            Ceiling(6.15, 19.9),
+            Ceiling(6.14, 20.0, 3, 4),
+            [f"{ROOM} has 6.15 nodes per line, at most 6.14"],
+        ),
+        (
+            Ceiling(6.15, 19.9, 3, 4),
             [f"{ROOM} has 20.0 stumbles in 1,000 lines, at most 19.9"],
+        ),
+        (
+            Ceiling(6.15, 20.0, 2, 4),
+            [f"{ROOM} has 3 uses of Any, at most 2"],
+        ),
+        (
+            Ceiling(6.15, 20.0, 3, 3),
+            [f"{ROOM} has 4 docstrings without a subject, at most 3"],
         ),
     ],
 )
@@ -107,16 +144,17 @@ def test_a_room_may_not_be_above_its_ceiling(
 
 
 def test_a_new_room_begins_with_the_standard() -> None:
-    assert len(ceilings.above({ROOM: DENSE}, {})) == 2
+    assert len(ceilings.above({ROOM: DENSE}, {})) == 4
     assert ceilings.above({ROOM: Measures(nodes=520, lines=100, stumbles=1)}, {}) == []
 
 
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        (Ceiling(7.0, 30.0), Ceiling(6.15, 20.0)),
-        (Ceiling(6.0, 30.0), Ceiling(6.0, 20.0)),
-        (Ceiling(7.0, 15.0), Ceiling(6.15, 15.0)),
+        (Ceiling(7.0, 30.0, 9, 9), Ceiling(6.15, 20.0, 3, 4)),
+        (Ceiling(6.0, 30.0, 9, 9), Ceiling(6.0, 20.0, 3, 4)),
+        (Ceiling(7.0, 15.0, 9, 9), Ceiling(6.15, 15.0, 3, 4)),
+        (Ceiling(7.0, 30.0, 2, 1), Ceiling(6.15, 20.0, 2, 1)),
     ],
 )
 def test_ceilings_only_fall(before: Ceiling, after: Ceiling) -> None:
@@ -136,8 +174,12 @@ def test_a_room_that_meets_the_standard_or_is_gone_has_no_ceiling() -> None:
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     file = tmp_path / "ceilings.toml"
-    file.write_text(ceilings.written({ROOM: Ceiling(6.15, 20.0)}))
-    assert ceilings.load(file) == {ROOM: Ceiling(6.15, 20.0)}
+    all_kinds = {
+        ROOM: Ceiling(6.15, 20.0),
+        f"{ROOM}/inner": Ceiling(6.15, 20.0, any_types=3, vague_docstrings=4),
+    }
+    file.write_text(ceilings.written(all_kinds))
+    assert ceilings.load(file) == all_kinds
 
 
 def test_each_folder_is_a_room(tmp_path: Path) -> None:
