@@ -163,6 +163,7 @@ def played(
     return at_poll
 
 
+@pytest.mark.nightly  # a minute; account/live has other situations by day
 def test_faults_are_told_and_healthy_loads_are_not(
     own_artemis: Callable[..., ArtemisBroker],
     tmp_path: Path,

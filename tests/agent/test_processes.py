@@ -232,7 +232,7 @@ async def test_one_process_or_two_give_the_same(
         assert len(gzip.decompress(second)) == pytest.approx(len(first), rel=0.01)
 
 
-@pytest.mark.slow  # starts processes
+@pytest.mark.nightly  # a minute
 async def test_a_broker_that_moves_goes_on(
     tmp_path: Path, brokers: dict[str, Broker]
 ) -> None:

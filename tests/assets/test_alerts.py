@@ -200,6 +200,7 @@ def test_no_warning_fires_beside_its_critical() -> None:
                     assert all(who.count(one) == 1 for one in who), (name, test["name"])
 
 
+@pytest.mark.nightly  # half a minute of promtool
 def test_a_changed_rule_fails_its_tests(tmp_path: Path) -> None:
     """Each fourth comparison, threshold, matcher and duration of every rule; mutation_check.py has all, and more."""
     with ThreadPoolExecutor(2) as workers:

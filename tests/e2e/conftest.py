@@ -8,6 +8,7 @@ import pytest
 
 from e2e.agent import Agent, Scrape, entry
 from penstock_demo.broker import Broker
+from rig.versions import versions
 from rig.waiting import PATIENCE
 
 LAST = "test_families_seen"
@@ -65,7 +66,7 @@ def observe(
         yield observer
 
 
-@pytest.fixture(params=["artemis", "artemis_2_28", "artemis_newest"])
+@pytest.fixture(params=versions("artemis", "artemis_2_28", "artemis_newest"))
 def observer(
     request: pytest.FixtureRequest, observe: Callable[[Broker], Observer]
 ) -> Observer:

@@ -11,6 +11,7 @@ from penstock.model import Snapshot
 from penstock.transports.jolokia import JolokiaTarget, JolokiaTransport
 from penstock_demo.broker import Broker
 from rig.drivers import AmqpProducer
+from rig.versions import versions
 
 pytestmark = pytest.mark.broker
 
@@ -36,7 +37,7 @@ def shared(request: pytest.FixtureRequest, version: str) -> Broker:
 
 
 @pytest.mark.parametrize(
-    "version", ["artemis_2_21", "artemis_2_28", "artemis", "artemis_newest"]
+    "version", versions("artemis_2_21", "artemis_2_28", "artemis", "artemis_newest")
 )
 async def test_the_queues_with_the_most_messages_are_read(
     version: str, request: pytest.FixtureRequest, unique: Unique

@@ -36,6 +36,7 @@ from rig.drivers import (
     StompConsumer,
     StompProducer,
 )
+from rig.versions import versions
 from rig.waiting import eventually
 
 pytestmark = pytest.mark.broker
@@ -100,7 +101,7 @@ AWKWARD = 'a {"id":"1"} and },{\\ of é'
 
 
 @pytest.mark.parametrize(
-    "version", ["artemis_2_21", "artemis_2_28", "artemis", "artemis_newest"]
+    "version", versions("artemis_2_21", "artemis_2_28", "artemis", "artemis_newest")
 )
 async def test_listings_of_every_version_can_be_cut_into_rows(
     version: str, request: pytest.FixtureRequest, unique: Unique
@@ -686,6 +687,7 @@ def _polls(scrape: Scrape) -> dict[str, float]:
     }
 
 
+@pytest.mark.nightly  # a broker of its own version
 def test_version_without_numbers_per_consumer(
     artemis_2_21: Broker, observe: Callable[[Broker], Observer], unique: Unique
 ) -> None:

@@ -13,11 +13,12 @@ from penstock_demo.broker import Broker
 from penstock_demo.errors import DemoError
 from penstock_demo.management import Management
 from rig.drivers import AmqpProducer
+from rig.versions import versions
 
 pytestmark = pytest.mark.broker
 
 
-@pytest.fixture(params=["artemis", "artemis_2_28", "artemis_2_21"])
+@pytest.fixture(params=versions("artemis", "artemis_2_28", "artemis_2_21"))
 def broker(request: pytest.FixtureRequest) -> Broker:
     broker: Broker = request.getfixturevalue(request.param)
     return broker
@@ -93,6 +94,7 @@ def test_check(broker: Broker, unique: Callable[[str], str], tmp_path: Path) -> 
     assert f"finding   management_guard_off, broker {broker.name}" in done.output
 
 
+@pytest.mark.nightly  # a broker of its own version
 def test_check_of_a_broker_without_a_guard(
     artemis_newest: Broker, tmp_path: Path
 ) -> None:

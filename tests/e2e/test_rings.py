@@ -199,7 +199,7 @@ def test_a_ring_made_smaller_while_it_lives(ring: Callable[[int], Ring]) -> None
 # --- polls in between
 
 
-@pytest.mark.slow  # half a minute
+@pytest.mark.nightly  # half a minute
 def test_polls_in_between_make_the_bounds_narrow(
     artemis: Broker, unique: Unique, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

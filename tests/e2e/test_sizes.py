@@ -20,6 +20,7 @@ from penstock.transports.jolokia import JolokiaTarget, JolokiaTransport
 from penstock.transports.transport import Answer, Request
 from penstock_demo.broker import Broker
 from rig.drivers import AmqpConsumer, AmqpHolder, AmqpProducer, AmqpTransaction
+from rig.versions import versions
 from rig.waiting import eventually
 
 pytestmark = pytest.mark.broker
@@ -97,7 +98,7 @@ def wrong(found: Sizes, before: Sizes, after: Sizes, busy: set[str]) -> dict[str
 
 
 VERSIONS = pytest.mark.parametrize(
-    "version", ["artemis", "artemis_2_28", "artemis_newest"]
+    "version", versions("artemis", "artemis_2_28", "artemis_newest")
 )
 
 

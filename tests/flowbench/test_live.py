@@ -28,6 +28,7 @@ LIVE = (
 
 
 @pytest.mark.broker
+@pytest.mark.nightly  # a minute; recorded and generated situations judge the same rules by day
 def test_labelled_situations(tmp_path: Path) -> None:
     run = Run(seed=7, interval=1.0, seconds=65.0, cold=30.0, start=5.0)
     results = play([SCENARIOS[name] for name in LIVE], run, tmp_path)

@@ -127,6 +127,7 @@ def tidied(
     )  # fmt: skip
 
 
+@pytest.mark.nightly  # half a minute; those killed at any step run by day
 def test_killed_while_joining_or_removing_the_rows_are_the_same(tmp_path: Path) -> None:
     clock = Clock()
     polls = list(judged(recorded("ring-overflow")))[:12]

@@ -15,6 +15,7 @@ LATEST = 20.0
 """Seconds from the full memory to the incident with all its victims."""
 
 
+@pytest.mark.nightly  # half a minute
 def test_40_addresses_and_a_full_memory_are_one_incident(
     own_artemis: Callable[..., ArtemisBroker], tmp_path: Path
 ) -> None:

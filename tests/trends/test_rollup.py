@@ -309,7 +309,7 @@ def as_before(rolled: Store, kind: str, day: str) -> Any:
     return pa.Table.from_pylist(rows)
 
 
-@pytest.mark.slow  # some runs of Spark
+@pytest.mark.nightly  # some runs of Spark
 def test_stopped_at_any_step_readers_see_whole_days(
     spark: Any, own_fleet: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

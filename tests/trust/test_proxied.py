@@ -14,6 +14,7 @@ from penstock_demo.broker import Broker
 from penstock_demo.management import Account
 from penstock_demo.openmq import OpenMQBroker
 from rig.proxied import opens_connection
+from rig.versions import versions
 
 pytestmark = pytest.mark.broker
 
@@ -47,6 +48,7 @@ def test_an_artemis_with_jolokia_2_opens_them_as_it_comes(
     assert f"note      {note}" in said.output
 
 
+@pytest.mark.nightly  # a broker of its own version
 def test_the_jvm_agent_opens_them_as_it_comes(
     artemis_newest: Broker, tmp_path: Path
 ) -> None:
@@ -55,7 +57,7 @@ def test_the_jvm_agent_opens_them_as_it_comes(
     assert note.startswith("Jolokia's proxy is switched on")
 
 
-@pytest.mark.parametrize("name", ["artemis_2_28", "artemis_2_21"])
+@pytest.mark.parametrize("name", versions("artemis_2_28", "artemis_2_21"))
 def test_an_artemis_with_jolokia_1_refuses_them(
     request: pytest.FixtureRequest, name: str, tmp_path: Path
 ) -> None:
