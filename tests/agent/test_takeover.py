@@ -369,6 +369,7 @@ async def test_a_copy_does_not_go_on_with_what_the_other_counted(
     assert copies.events(Change.ROLE) == []
 
 
+@pytest.mark.slow  # many polls
 async def test_two_that_are_active_with_one_node_id_are_told(copies: Brokers) -> None:
     for _ in range(2):
         await copies.poll()

@@ -10,6 +10,7 @@ from penstock.history.spool import Spool
 from penstock.history.writer import PollRecord
 
 
+@pytest.mark.slow  # many polls
 def test_a_lost_poll_is_told_until_one_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -151,6 +151,7 @@ def test_functions_that_change_what_they_are_given_are_not_called_twice(
     assert pure == {"count": False, "made": True}
 
 
+@pytest.mark.slow  # makes all mutants of a file
 def test_what_is_kept_in_the_rows_is_not_compared(program: Path) -> None:
     """The function finds it first, and the mutant would get it."""
     lines = [

@@ -163,6 +163,7 @@ async def test_of_a_queue(page: Served, queue: str, state: str) -> None:
     assert lines[2].startswith(state.upper())
 
 
+@pytest.mark.slow  # asks for all pages of a broker in each state
 async def test_a_queue_with_a_state_is_in_no_sentence_called_healthy(
     page: Served,
 ) -> None:

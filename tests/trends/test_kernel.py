@@ -81,10 +81,9 @@ def asked_of_spark(spark: Any, directory: Path, rows: Any, query: str) -> Any:
     )
 
 
-@pytest.mark.parametrize(
-    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 5))]
-)
+@pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("files", [1, 7])
+@pytest.mark.slow  # starts DuckDB
 def test_hours_are_those_of_duckdb(seed: int, files: int, tmp_path: Path) -> None:
     rows = untidy(seed)
     table = kernel(tmp_path, rows, files)
