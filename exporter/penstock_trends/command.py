@@ -25,7 +25,7 @@ def trends() -> None:
 trends.add_command(backtest)
 
 
-@options.command(of=trends)
+@options.command(group=trends)
 @options.history_url
 @out
 @options.spark_master
@@ -60,7 +60,7 @@ def run(history: str, out: str, master: str | None, **given: Any) -> None:
     say(job.summary(facts, out))
 
 
-@options.command(of=trends)
+@options.command(group=trends)
 @options.history_url
 @click.option("--broker", required=True)
 @click.option("--queue", required=True)
@@ -121,7 +121,7 @@ def what_if(history: str, form: str, days: float, **asked: Any) -> None:
         )
 
 
-@options.command(of=trends)
+@options.command(group=trends)
 @out
 @click.option("--output", type=options.FILE)
 def report(out: str, output: Path | None) -> None:

@@ -49,14 +49,18 @@ class ActionTemplate:
         self,
         condition: str,
         verdicts: Mapping[str, Verdict],
-        known: Collection[str],
+        possible_causes: Collection[str],
         kind: str,
         protocol: str,
     ) -> bool:
-        """known: the causes that the condition may have. protocol: of its client, empty where there is none."""
-        causes = self.causes & frozenset(known)
-        of = {
-            state: {name for name, one in verdicts.items() if one.state is state}
+        """possible_causes: those of the condition. protocol: of its client, empty where there is none."""
+        causes = self.causes & frozenset(possible_causes)
+        by_state = {
+            state: {
+                name
+                for name, cause_verdict in verdicts.items()
+                if cause_verdict.state is state
+            }
             for state in CauseState
         }
         likely = {name for name, verdict in verdicts.items() if verdict.likely}
@@ -64,10 +68,16 @@ class ActionTemplate:
             condition in self.conditions
             and (not self.brokers or kind in self.brokers)
             and (not self.protocols or not protocol or protocol in self.protocols)
-            and (not self.proof or not self.proof.isdisjoint(of[CauseState.PROVEN]))
-            and self.spoiled.isdisjoint(of[CauseState.PROVEN] | likely)
-            and self.decided.isdisjoint(of[CauseState.POSSIBLE])
-            and (not self.causes or not known or bool(causes - of[CauseState.EXCLUDED]))
+            and (
+                not self.proof or not self.proof.isdisjoint(by_state[CauseState.PROVEN])
+            )
+            and self.spoiled.isdisjoint(by_state[CauseState.PROVEN] | likely)
+            and self.decided.isdisjoint(by_state[CauseState.POSSIBLE])
+            and (
+                not self.causes
+                or not possible_causes
+                or bool(causes - by_state[CauseState.EXCLUDED])
+            )
         )
 
 

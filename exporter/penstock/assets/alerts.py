@@ -142,23 +142,24 @@ def _of_numbers(runbook: str, values: AlertValues) -> Iterator[AlertRule]:
     """The alerts of `alerts.yaml` with this runbook."""
     names = values.names()
     for entry in _ENTRIES.get(runbook, ()):
-        one: dict[str, Any] = {
+        rule: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else filled(value, names)
             for key, value in entry.items()
         }
         for key in ("wait", "keep"):
-            one[key] = getattr(
+            rule[key] = getattr(
                 values.thresholds,
-                one.get(key, {"wait": "judged_for", "keep": "keep_firing"}[key]),
+                rule.get(key, {"wait": "judged_for", "keep": "keep_firing"}[key]),
             )
         identity = (
             (*values.identity, "job", "instance")
             if runbook == "penstock"
             else values.identity
         )
-        one["description"] = described(one["description"], identity)
+        rule["description"] = described(rule["description"], identity)
         yield AlertRule(
-            runbook=runbook, **{"labels": _OPENED_WITH.get(one["dashboard"], ()), **one}
+            runbook=runbook,
+            **{"labels": _OPENED_WITH.get(rule["dashboard"], ()), **rule},
         )
 
 
@@ -172,13 +173,13 @@ def groups(values: AlertValues = DEFAULT) -> dict[str, tuple[AlertRule, ...]]:
         for group, runbook in _GROUPS.items()
     }
     if unknown := values.disabled - {
-        one.name for alerts in made.values() for one in alerts
+        alert.name for alerts in made.values() for alert in alerts
     }:
         raise ConfigError(
             f"disabled: {', '.join(sorted(unknown))}: no such alert; docs/runbooks has them all"
         )
-    shown = {
-        group: tuple(one for one in alerts if one.name not in values.disabled)
+    enabled = {
+        group: tuple(alert for alert in alerts if alert.name not in values.disabled)
         for group, alerts in made.items()
     }
-    return {group: alerts for group, alerts in shown.items() if alerts}
+    return {group: alerts for group, alerts in enabled.items() if alerts}

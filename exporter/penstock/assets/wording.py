@@ -28,11 +28,11 @@ def described(text: str, identity: tuple[str, ...]) -> str:
     )
 
 
-def _placed(found: re.Match[str], identity: tuple[str, ...]) -> str:
-    if found[1] in _WORDS:
-        return _WORDS[found[1]]
-    family = _FAMILIES[found[1]]
-    over = _OVER[found[2] or ""]
+def _placed(match: re.Match[str], identity: tuple[str, ...]) -> str:
+    if match[1] in _WORDS:
+        return _WORDS[match[1]]
+    family = _FAMILIES[match[1]]
+    over = _OVER[match[2] or ""]
     names = (*identity, *family.label_names)
     query = over.format(f"{family.name}{{{','.join(f'{name}=%q' for name in names)}}}")
     arguments = " ".join(f"$labels.{name}" for name in names)

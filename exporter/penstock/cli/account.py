@@ -29,8 +29,8 @@ async def account(
     Of an ADDRESS or QUEUE of the BROKER, or what a CLIENT received and sent; without a name: all queues and addresses
     that lost messages. A single number is exact, "1 to 3" are bounds, "unknown" has its reason beside it.
     """
-    found = await ask(
+    answer = await ask(
         url, http_config_file, "/api/v1/account", AccountList, broker=broker, name=name
     )
-    options.show(found, account_lines(found), form)
+    options.show(answer, account_lines(answer), form)
     return 0

@@ -18,7 +18,7 @@ def alerts() -> None:
     """Write rules for Prometheus: alerts with runbooks, and recording rules."""
 
 
-@options.command(of=alerts)
+@options.command(group=alerts)
 @writing.directory
 @click.option("--values", type=options.FILE)
 @click.option("--preset", type=click.Choice(get_args(Preset)))

@@ -56,22 +56,25 @@ async def check(
         (broker.shown("url"), poller)
         for broker, poller in zip(config.brokers, polled, strict=False)
     ]
-    found = [found_of(url, poller) for url, poller in pollers]
-    add_first_errors(found, first_errors)
+    brokers = [found_of(url, poller) for url, poller in pollers]
+    add_first_errors(brokers, first_errors)
     needs = memory_of(polled)
-    await add_proxy_notes(config, found)
+    await add_proxy_notes(config, brokers)
     lines = [f"FAILED    discovery: {source}: {why}" for source, why in faults.items()]
-    for one in found:
+    for found_broker in brokers:
         lines += [
-            f"{one['broker']}: {one['url']}",
-            *(f"  {line}" for line in text_lines("penstock.cli", "check", one)),
+            f"{found_broker['broker']}: {found_broker['url']}",
+            *(
+                f"  {line}"
+                for line in text_lines("penstock.cli", "check", found_broker)
+            ),
         ]
     if needs:
         lines.append(
             f"memory: about {needs['needed_mb']} MB for {needs['series']} series; allow {needs['limit_mib']} MiB"
         )
     options.show(
-        {"valid": valid, "discovery": faults, "brokers": found, "memory": needs},
+        {"valid": valid, "discovery": faults, "brokers": brokers, "memory": needs},
         lines,
         form,
     )
@@ -120,21 +123,23 @@ def valid_lines(
 
 
 def add_first_errors(
-    found: Sequence[dict[str, Any]], first_errors: Sequence[str]
+    brokers: Sequence[dict[str, Any]], first_errors: Sequence[str]
 ) -> None:
     """Add to what was found of each broker why its first poll could not read all, where the second one could."""
-    for one, error in zip(found, first_errors, strict=True):
+    for broker, error in zip(brokers, first_errors, strict=True):
         if error:
-            one["notes"].append(
+            broker["notes"].append(
                 f"only the second poll read all; the first one: {error}"
             )
 
 
-async def add_proxy_notes(config: Config, found: Sequence[dict[str, Any]]) -> None:
+async def add_proxy_notes(config: Config, checked: Sequence[dict[str, Any]]) -> None:
     """Add what is to be said of Jolokia's proxy to what was found of each broker, in the order of the configuration."""
-    for broker, one in zip(config.brokers, found, strict=False):
-        if one["reached"]:
-            one["notes"] += await proxy_notes(broker, config.timeout_of(broker))
+    for broker, found_broker in zip(config.brokers, checked, strict=False):
+        if found_broker["reached"]:
+            found_broker["notes"] += await proxy_notes(
+                broker, config.timeout_of(broker)
+            )
 
 
 def sources_of(config: Config) -> dict[str, Broker]:
@@ -190,23 +195,23 @@ def found_of(url: str, poller: Poller) -> dict[str, Any]:
     assessor = poller.assessor
     snapshot = assessor.snapshot
     error = poller.last.error if poller.last else "not polled"
-    found: dict[str, Any] = {"broker": poller.name, "url": url, "error": error}
+    answer: dict[str, Any] = {"broker": poller.name, "url": url, "error": error}
     if snapshot is None or snapshot.broker is None:
-        return found | {"reached": False}
+        return answer | {"reached": False}
     about = snapshot.broker
-    known = None if assessor.view is None else known_broker(assessor.view, None)
-    return found | {
+    known_state = None if assessor.view is None else known_broker(assessor.view, None)
+    return answer | {
         "reached": True,
-        "state": known.state if known else ObjectState.UNKNOWN,
-        "why": known.why if known else error,
+        "state": known_state.state if known_state else ObjectState.UNKNOWN,
+        "why": known_state.why if known_state else error,
         "product": about.kind.product,
         "version": about.version,
         "product_version": about.product_version,
         "role": about.role,
         "node_id": about.node_id,
         "collectors": {
-            name: {"error": one.error, "seconds": round(one.seconds, 4)}
-            for name, one in snapshot.collectors.items()
+            name: {"error": collector.error, "seconds": round(collector.seconds, 4)}
+            for name, collector in snapshot.collectors.items()
         },
         "notes": list(snapshot.notes),
         "found": rows_of(snapshot),

@@ -30,9 +30,9 @@ def completion(shell: str) -> None:
     """
     from penstock.cli.main import main  # noqa: PLC0415 - which loads this module
 
-    found = get_completion_class(shell)
-    assert found is not None  # noqa: S101 - click has all SHELLS
-    click.echo(found(main, {}, "penstock", "_PENSTOCK_COMPLETE").source())  # noqa: TID251 - a script, which holds no name
+    completion_class = get_completion_class(shell)
+    assert completion_class is not None  # noqa: S101 - click has all SHELLS
+    click.echo(completion_class(main, {}, "penstock", "_PENSTOCK_COMPLETE").source())  # noqa: TID251 - a script, which holds no name
 
 
 # --- names
@@ -47,19 +47,21 @@ def brokers(
 def queues(
     context: click.Context, _: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    given = {
+    parameters = {
         "broker": context.params.get("broker"),
         "text": incomplete,
         "limit": ENOUGH,
     }
-    return _offered(context, incomplete, "queues", "queue", **given)
+    return _offered(context, incomplete, "queues", "queue", **parameters)
 
 
 def clients(
     context: click.Context, _: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    given = {name: context.params.get(name) for name in ("broker", "queue")}
-    return _offered(context, incomplete, "clients", "client", **given, limit=ENOUGH)
+    parameters = {name: context.params.get(name) for name in ("broker", "queue")}
+    return _offered(
+        context, incomplete, "clients", "client", **parameters, limit=ENOUGH
+    )
 
 
 async def _soon(answer: Awaitable[Any]) -> Any:

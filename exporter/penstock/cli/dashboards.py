@@ -12,7 +12,7 @@ def dashboards() -> None:
     """Write dashboards for Grafana 10 and later."""
 
 
-@options.command(of=dashboards)
+@options.command(group=dashboards)
 @writing.directory
 def write(directory: Path) -> None:
     """Write one JSON file a dashboard into DIRECTORY, to import or to provision."""

@@ -19,12 +19,12 @@ def since_when(text: str) -> float:
     if re.fullmatch(r"[\d.]+(ms|[dhms]).*", text):
         return time.time() - parse_duration(text)
     try:
-        at = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(
             "write a time ago (30m, 2h, 1d) or a time (2026-11-21T08:00)"
         ) from None
-    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 @options.command()
@@ -47,7 +47,7 @@ async def events(
     form: str,
 ) -> int:
     """List what changed: conditions raised and cleared, brokers down, up and restarted, reloads."""
-    found = await ask(
+    answer = await ask(
         url,
         http_config_file,
         "/api/v1/events",
@@ -57,8 +57,8 @@ async def events(
         since=since,
         limit=limit,
     )
-    for event in found.events:
+    for event in answer.events:
         options.show_event(event, form)
-    if not found.events:
+    if not answer.events:
         say("penstock: no matching events", err=True)
     return 0

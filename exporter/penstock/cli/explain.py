@@ -63,16 +63,25 @@ async def explain(  # noqa: PLR0913, PLR0917 - the command's options
         asked = partial(of_view, await polled(config_file, broker, polls))
     if broker is None:
         brokers = (await asked("/api/v1/brokers", BrokerList)).rows
-        down = [one for one in brokers if one.up is False]
-        unknown = [one for one in brokers if one.state == ObjectState.UNKNOWN]
+        down = [listed_broker for listed_broker in brokers if listed_broker.up is False]
+        unknown = [
+            listed_broker
+            for listed_broker in brokers
+            if listed_broker.state == ObjectState.UNKNOWN
+        ]
         worst = await asked("/api/v1/conditions", ConditionList, limit=1)
         roots = await asked("/api/v1/incidents", IncidentList, limit=1)
         if form == "text":
-            say(*(f"{one.name} is down: {one.error}" for one in down))
+            say(
+                *(
+                    f"{listed_broker.name} is down: {listed_broker.error}"
+                    for listed_broker in down
+                )
+            )
         if not worst.rows and not roots.rows:
             lines = [
-                f"Not all of {one.name} was read or judged: see `penstock explain {one.name}`."
-                for one in unknown
+                f"Not all of {listed_broker.name} was read or judged: see `penstock explain {listed_broker.name}`."
+                for listed_broker in unknown
             ]
             if not down and not unknown:
                 lines = ["No active conditions."]
@@ -82,13 +91,13 @@ async def explain(  # noqa: PLR0913, PLR0917 - the command's options
         broker, queue, address = (
             getattr(first, name, "") or None for name in ("broker", "queue", "address")
         )
-    found: Explanation | ObjectView
+    answer: Explanation | ObjectView
     if queue is not None:
-        given = {"queue": queue, "address": address, "client": client}
-        found = await asked("/api/v1/explain", Explanation, broker=broker, **given)
+        names = {"queue": queue, "address": address, "client": client}
+        answer = await asked("/api/v1/explain", Explanation, broker=broker, **names)
     elif connection or address:
         kind = "connection" if connection else "address"
-        found = await asked(
+        answer = await asked(
             f"/api/v1/{kind}",
             ObjectView,
             broker=broker,
@@ -98,16 +107,18 @@ async def explain(  # noqa: PLR0913, PLR0917 - the command's options
         active = await asked(
             "/api/v1/conditions", ConditionList, broker=broker, limit=MOST
         )
-        found = replace(
+        answer = replace(
             await asked("/api/v1/broker", ObjectView, broker=broker),
             conditions=active.rows,
         )
     options.show(
-        found,
-        explanation(found) if isinstance(found, Explanation) else object_lines(found),
+        answer,
+        explanation(answer)
+        if isinstance(answer, Explanation)
+        else object_lines(answer),
         form,
     )
-    return int(found.knowledge.state not in CALM)
+    return int(answer.knowledge.state not in CALM)
 
 
 async def polled(config_file: Path, broker: str | None, polls: int) -> BrokerView:

@@ -28,7 +28,7 @@ def flow() -> None:
     """Calculate flow control: when delivery stops and resumes, and what to set."""
 
 
-@options.command(of=flow)
+@options.command(group=flow)
 @click.option(
     "--limit", type=click.IntRange(min=-1, max=2**31 - 1), default=limits.DEFAULT_LIMIT
 )
@@ -54,21 +54,21 @@ def openmq(form: str, **given: Any) -> None:
             "--rate and --round-trip belong together: how much is taken while a batch is on its way"
         )
     limit = limits.effective_limit(given["limit"], given["destination_limit"])
-    found: dict[str, Any] = {"limit": limit}
+    numbers: dict[str, Any] = {"limit": limit}
     if limit is not None:
         window = ConsumerWindow(limit, limits.resume_level(limit, given["threshold"]))
         given["reserve"] = window.reserve
-        found |= of_window(window, given)
+        numbers |= of_window(window, given)
     if given["connection_limit"] is not None:
-        found |= of_connection(
+        numbers |= of_connection(
             ConnectionWindow(given["connection_limit"], given["connection_count"]),
             limit,
             given,
         )
-    options.show(found, text_lines("penstock.cli", "flow", found, given), form)
+    options.show(numbers, text_lines("penstock.cli", "flow", numbers, given), form)
 
 
-@options.command(of=flow)
+@options.command(group=flow)
 @click.option(
     "--window",
     type=click.IntRange(min=-1, max=2**31 - 1),
@@ -84,19 +84,25 @@ def artemis(form: str, **given: Any) -> None:
     window = given["window"]
     size = given["message_size"]
     consumers = given["consumers"]
-    found: dict[str, Any] = {"window_bytes": None if window == -1 else window}
+    numbers: dict[str, Any] = {"window_bytes": None if window == -1 else window}
     if window != -1:
         credit = CreditWindow(window)
-        held = credit.messages(size)
-        found |= {"held_messages": held, "held_by_all_messages": held * consumers}
-        found |= {"resume_bytes": credit.returned, "batch_messages": credit.batch(size)}
+        fitting = credit.messages(size)
+        numbers |= {
+            "held_messages": fitting,
+            "held_by_all_messages": fitting * consumers,
+        }
+        numbers |= {
+            "resume_bytes": credit.returned,
+            "batch_messages": credit.batch(size),
+        }
     if given["ring"] is not None:
-        found["window_for_ring_bytes"] = limits.window_for_ring(
+        numbers["window_for_ring_bytes"] = limits.window_for_ring(
             given["ring"], size, consumers
         )
     if given["memory"] is not None:
-        found["window_for_memory_bytes"] = given["memory"] // consumers
-    options.show(found, text_lines("penstock.cli", "flow", found, given), form)
+        numbers["window_for_memory_bytes"] = given["memory"] // consumers
+    options.show(numbers, text_lines("penstock.cli", "flow", numbers, given), form)
 
 
 def of_window(window: ConsumerWindow, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,39 +111,41 @@ def of_window(window: ConsumerWindow, given: Mapping[str, Any]) -> dict[str, Any
     consumers = given["consumers"]
     rate = given["rate"]
     round_trip = given["round_trip"]
-    found: dict[str, Any] = {"stops_at": window.limit, "resume_at": window.resume}
-    found |= {
+    numbers: dict[str, Any] = {"stops_at": window.limit, "resume_at": window.resume}
+    numbers |= {
         "consumed_before_resume": window.consumed_before_resume,
         "batch": list(window.batch),
     }
     if given["buffered"] is not None:
-        found["next_batch"] = window.next_batch(given["buffered"])
+        numbers["next_batch"] = window.next_batch(given["buffered"])
     if message_size is not None:
-        found["memory_bytes"] = window.limit * message_size * consumers
+        numbers["memory_bytes"] = window.limit * message_size * consumers
         if memory is not None:
-            found["limit_for_memory"] = limits.limit_for_memory(
+            numbers["limit_for_memory"] = limits.limit_for_memory(
                 memory, message_size, consumers
             )
     if rate is not None and round_trip is not None:
         real = window.throughput(rate, round_trip)
-        found |= {
+        numbers |= {
             "dry_seconds": window.dry_seconds(rate, round_trip),
             "throughput": real,
         }
-        found["requests_per_second"] = window.requests_per_second(real)
-        found["least_threshold"] = limits.threshold_for(window.limit, rate, round_trip)
-    return found
+        numbers["requests_per_second"] = window.requests_per_second(real)
+        numbers["least_threshold"] = limits.threshold_for(
+            window.limit, rate, round_trip
+        )
+    return numbers
 
 
 def of_connection(
     window: ConnectionWindow, force: int | None, given: Mapping[str, Any]
 ) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    numbers: dict[str, Any] = {
         "connection_stops_at": window.limit,
         "connection_resume_at": window.resume,
     }
-    found["connection_most"] = window.most
+    numbers["connection_most"] = window.most
     if given["message_size"] is not None:
-        found["connection_memory_bytes"] = window.most * given["message_size"]
+        numbers["connection_memory_bytes"] = window.most * given["message_size"]
     reached = force is None or force * given["consumers"] >= window.limit
-    return found | {"limit_that_binds": "connection" if reached else "consumer"}
+    return numbers | {"limit_that_binds": "connection" if reached else "consumer"}

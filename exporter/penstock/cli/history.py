@@ -15,39 +15,41 @@ def history() -> None:
     """List the recorded history, or import one from Prometheus."""
 
 
-@options.command(of=history, name="list")
+@options.command(group=history, name="list")
 @click.argument("url", default="data/history")
 def list_days(url: str) -> None:
     """List days, polls, gaps and sizes of the history at URL (a directory or s3://BUCKET/PREFIX)."""
     from penstock.history.listing import days  # noqa: PLC0415 - needs the extra
     from penstock.history.store import Store  # noqa: PLC0415
 
-    found = days(Store(url))
-    if not found:
+    listed_days = days(Store(url))
+    if not listed_days:
         say(
             f"{url}: no history; set history: {{enabled: true}} in the configuration of the agent",
             err=True,
         )
         return
-    for day in found:
+    for day in listed_days:
         polls = ", ".join(f"{broker} {number}" for broker, number in day.polls.items())
         say(
             f"{day.day}  {day.bytes / 2**20:8.1f} MiB  {day.files:5d} files  polls: {polls}"
         )
         for gap in day.gaps:
             begin, end = (
-                datetime.fromtimestamp(at, UTC).strftime("%H:%M:%S")
-                for at in (gap.begin, gap.end)
+                datetime.fromtimestamp(moment, UTC).strftime("%H:%M:%S")
+                for moment in (gap.begin, gap.end)
             )
             say(f"            gap of {gap.broker}: {begin} to {end} UTC")
-    say(f"{len(found)} days, {sum(day.bytes for day in found) / 2**20:.1f} MiB")
+    say(
+        f"{len(listed_days)} days, {sum(day.bytes for day in listed_days) / 2**20:.1f} MiB"
+    )
 
 
 DEFAULT_DAYS = 15
 """What Prometheus keeps when nothing else is said."""
 
 
-@options.command(of=history, name="import")
+@options.command(group=history, name="import")
 @click.option("--prometheus", "url", required=True)
 @click.option("--history", "target", default="data/history")
 @click.option("--match", default="", show_default=False)
@@ -80,13 +82,15 @@ def import_samples(
     end = when["last"] or time.time()
     begin = when["first"] or end - DEFAULT_DAYS * 86400
     source = Prometheus(url, match, secret(token) if token else "")
-    found = backfill(
+    imported = backfill(
         source, Store(target), begin, end, broker, lambda text: say(text, err=True)
     )
-    if not found.rows:
+    if not imported.rows:
         say(
             f"{url}: has no samples of queues in this time; see --from, --match",
             err=True,
         )
         return
-    say(f"{found.queues} queues, {found.hours} hours, {found.rows} rows: {target}")
+    say(
+        f"{imported.queues} queues, {imported.hours} hours, {imported.rows} rows: {target}"
+    )

@@ -139,13 +139,13 @@ def _found(
             raise ConfigError(
                 "name the broker's directory, or give --url of a broker that runs"
             )
-        found = re.search("(/console|/api|^)/jolokia/?$", urlsplit(url).path)
-        if found is None:
+        match = re.search("(/console|/api|^)/jolokia/?$", urlsplit(url).path)
+        if match is None:
             ends = "/console/jolokia/ (Artemis), /api/jolokia/ (ActiveMQ Classic) or HOST:PORT/jolokia/ (OpenMQ)"
             raise ConfigError(
                 f"--url {url}: no known broker has Jolokia there; it ends in {ends}"
             )
-        return _CONSOLES[found[1]], None
+        return _CONSOLES[match[1]], None
     if etc := artemis.etc_of(directory):
         return "artemis", artemis.instance(etc, name, url)
     if instance := classic.instance(directory, name, url):

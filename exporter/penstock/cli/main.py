@@ -46,9 +46,13 @@ class CommandGroup(click.Group):
     def format_commands(
         self, ctx: click.Context, formatter: click.HelpFormatter
     ) -> None:
-        found = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        commands = {
+            name: self.get_command(ctx, name) for name in self.list_commands(ctx)
+        }
         texts = {
-            name: one.get_short_help_str(WHOLE) for name, one in found.items() if one
+            name: command_of_name.get_short_help_str(WHOLE)
+            for name, command_of_name in commands.items()
+            if command_of_name
         }
         for title, names in (self.groups or {"Commands": [*texts]}).items():
             with formatter.section(title):

@@ -135,7 +135,7 @@ group = functools.partial(click.group, cls=CommandGroup)
 
 
 def command(
-    *lines: str, of: click.Group | None = None, name: str | None = None
+    *lines: str, group: click.Group | None = None, name: str | None = None
 ) -> Callable[[Function], click.Command]:
     """A command, of Penstock itself where no group is given, by the function's name unless given. lines: examples.
 
@@ -143,13 +143,17 @@ def command(
     """
 
     def made(function: Function) -> click.Command:
-        found = (click.command if of is None else of.command)(name)(_ending(function))
-        texts = TEXTS.get(f"{of.name} {found.name}" if of else str(found.name), {})
-        found.epilog = examples(*(lines or texts["examples"]))
-        for one in found.params:
-            if isinstance(one, click.Option):
-                one.help = one.help or texts.get(one.name or "")
-        return found
+        made_command = (click.command if group is None else group.command)(name)(
+            _ending(function)
+        )
+        texts = TEXTS.get(
+            f"{group.name} {made_command.name}" if group else str(made_command.name), {}
+        )
+        made_command.epilog = examples(*(lines or texts["examples"]))
+        for parameter in made_command.params:
+            if isinstance(parameter, click.Option):
+                parameter.help = parameter.help or texts.get(parameter.name or "")
+        return made_command
 
     return made
 
@@ -182,9 +186,9 @@ def _ending(function: Function) -> Callable[..., None]:
 
 def chosen(config: Config, name: str | None) -> Broker:
     """The broker of that name, or the only one there is."""
-    found = [broker for broker in config.brokers if name in (None, broker.name)]
-    if len(found) == 1:
-        return found[0]
+    matching = [broker for broker in config.brokers if name in (None, broker.name)]
+    if len(matching) == 1:
+        return matching[0]
     names = [broker.name for broker in config.brokers]
     if name is None:
         raise ConfigError(

@@ -64,14 +64,18 @@ STYLES = {"critical": "bold red", "warning": "yellow", "info": "default"}
 def conditions(view: BrokerView, rows: int = ROWS) -> Grid:
     """The active conditions, the worst first, and what to do."""
     grid = _grid("condition", "on", "for", "what to do")
-    for one in condition_list([view], ListQuery(limit=rows)).rows:
-        where = f"{one.queue}, {one.client}" if one.client else one.queue
+    for condition in condition_list([view], ListQuery(limit=rows)).rows:
+        where = (
+            f"{condition.queue}, {condition.client}"
+            if condition.client
+            else condition.queue
+        )
         add_row(
             grid,
-            styled(one.condition, STYLES[one.severity]),
+            styled(condition.condition, STYLES[condition.severity]),
             where,
-            _age(one.since),
-            styled(one.advice),
+            _age(condition.since),
+            styled(condition.advice),
         )
     return grid
 
@@ -95,10 +99,10 @@ def queues(table: Table[QueueSeries], rows: int = ROWS) -> Grid:
 def clients(view: BrokerView, rows: int = ROWS) -> Grid:
     table: Table[ClientSeries] = view.table("client")
     grid = _grid("client", "queue", *CLIENT_COLUMNS, "no acks for")
-    held: Column = np.nan_to_num(table["buffered"]) + np.nan_to_num(
+    in_delivery: Column = np.nan_to_num(table["buffered"]) + np.nan_to_num(
         table["uncommitted"]
     )
-    for i in np.argsort(-held, kind="stable")[:rows].tolist():
+    for i in np.argsort(-in_delivery, kind="stable")[:rows].tolist():
         row = table.index.rows[i]
         numbers = [_number(table[name][i]) for name in CLIENT_COLUMNS.values()]
         since = client_numbers(view, table, ("blocked_since",), i).get(

@@ -39,13 +39,13 @@ async def replay(
     config = None if config_file is None else load(config_file)
     transport = RecordingTransport(file)
     policy, wanted = as_configured(config, name or transport.header.broker)
-    polls = told = 0
+    polls = changes_shown = 0
     async for events in replayed_events(transport, policy, wanted):
         polls += 1
-        told += len(events)
+        changes_shown += len(events)
         for event in events:
             options.show_event(event, form)
-    say(f"{polls} polls, {told} changes", err=True)
+    say(f"{polls} polls, {changes_shown} changes", err=True)
     if transport.damage:
         raise PenstockError(transport.damage)
     return 0
@@ -83,7 +83,7 @@ async def replayed_events(
     try:
         while True:
             error = ""
-            found = None
+            read_snapshot = None
             try:
                 snapshot = await reader.poll(TIMEOUT)
             except SourceError as problem:
@@ -92,11 +92,13 @@ async def replayed_events(
                 interval = state.judgement.seen.times.interval
                 kept, snapshot = keep_last_good(kept, snapshot, keep_seconds(interval))
                 state = advance(state, snapshot, policy)
-                found = snapshot if snapshot.broker else None
+                read_snapshot = snapshot if snapshot.broker else None
             if transport.ended:
                 return
             before = summary
-            summary = summarize(before, state, found, up=found is not None, error=error)
+            summary = summarize(
+                before, state, read_snapshot, up=read_snapshot is not None, error=error
+            )
             yield list(changes(before, summary, transport.last_stamp))
     finally:
         await reader.close()

@@ -135,13 +135,13 @@ async def _changes(
     last_look = read
     while True:
         await asyncio.sleep(WATCH_SECONDS)
-        found = await asyncio.to_thread(file.of, [config_file])
-        at_rest = found == last_look
-        last_look = found
+        contents = await asyncio.to_thread(file.of, [config_file])
+        at_rest = contents == last_look
+        last_look = contents
         if (
-            found and at_rest and found != read
+            contents and at_rest and contents != read
         ):  # not found: it is being replaced; the agent goes on with what it has
-            read = found
+            read = contents
             reload()
 
 
@@ -174,16 +174,18 @@ async def _served(
 async def _watch(agent: Agent, stopping: asyncio.Event) -> None:
     """Until `stopping`, which may be before all has started. ConfigError: it cannot start."""
     starting = asyncio.create_task(agent.start())
-    told = asyncio.create_task(stopping.wait())
+    asked_to_stop = asyncio.create_task(stopping.wait())
     try:
-        await asyncio.wait([starting, told], return_when=asyncio.FIRST_COMPLETED)
-        if not told.done():
+        await asyncio.wait(
+            [starting, asked_to_stop], return_when=asyncio.FIRST_COMPLETED
+        )
+        if not asked_to_stop.done():
             await starting
-            await told
+            await asked_to_stop
         log.info("stopping")
     finally:
         await agent.stop()
-        await end(starting, told)
+        await end(starting, asked_to_stop)
         if starting.done() and not starting.cancelled():
             starting.exception()  # known: it has stopped
 

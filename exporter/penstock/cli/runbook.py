@@ -43,57 +43,63 @@ def runbook(
     It asks no agent: what only an agent knows stays in capitals, and `penstock explain` prints the commands with it.
     """
     name = alert if alert.startswith("Penstock") else f"Penstock{alert}"
-    found = {one.name: one for one in all_alerts()}.get(name.removesuffix("Critical"))
-    if found is None:
+    rule = {candidate.name: candidate for candidate in all_alerts()}.get(
+        name.removesuffix("Critical")
+    )
+    if rule is None:
         raise PenstockError(
             f"{alert}: no such alert; `penstock alerts write DIR` and docs/runbooks have them all"
         )
-    given = {
+    arguments = {
         "broker": broker,
         "queue": queue,
         "client": client,
         "address": address or queue,
     }
-    known = {key: text for key, text in given.items() if text}
+    names = {key: text for key, text in arguments.items() if text}
     text = section(
-        found.runbook, found.name
-    ) + f"\n\n{section('incidents', 'What to do')}" * (found.name == INCIDENT)
-    say(f"{found.name}: {found.summary}", "", *_filled_in(text, known), "")
+        rule.runbook, rule.name
+    ) + f"\n\n{section('incidents', 'What to do')}" * (rule.name == INCIDENT)
+    say(f"{rule.name}: {rule.summary}", "", *_filled_in(text, names), "")
     for number, action in enumerate(
-        sorted(fitting(found.name), key=lambda one: bool(one.proof)), 1
+        sorted(fitting(rule.name), key=lambda candidate: bool(candidate.proof)), 1
     ):  # proven last
-        say(*_lines(number, action, known))
+        say(*_lines(number, action, names))
     asked = command(
-        found.labels, lambda label: shlex.quote(known.get(label, label.upper()))
+        rule.labels, lambda label: shlex.quote(names.get(label, label.upper()))
     )
     say("", "Evidence", *(f"  {how}{asked}" for how in _HOW))
 
 
 def fitting(alert: str) -> list[ActionTemplate]:
     """The actions for the alert and for its condition."""
-    of = {
-        one.name
-        for one in CONDITIONS.values()
-        if one.alert is not None and one.alert.name == alert
+    conditions = {
+        candidate.name
+        for candidate in CONDITIONS.values()
+        if candidate.alert is not None and candidate.alert.name == alert
     }
-    return [one for one in ACTIONS if one.conditions & of or alert in one.alerts]
+    return [
+        candidate
+        for candidate in ACTIONS
+        if candidate.conditions & conditions or alert in candidate.alerts
+    ]
 
 
-def _filled_in(text: str, known: Mapping[str, str]) -> list[str]:
+def _filled_in(text: str, names_given: Mapping[str, str]) -> list[str]:
     """The section without what a terminal has no use for: the list of actions, which follows, and targets of links."""
     text = re.sub(
         r"\[([^\]]*)\]\([^)]*\)",
         r"\1",
         re.sub(r"(?m)^(\*\*Commands\*\* |<!-- ).*\n{0,2}", "", text),
     )
-    given = {name.upper(): shlex.quote(text) for name, text in known.items()}
+    values = {name.upper(): shlex.quote(text) for name, text in names_given.items()}
     return re.sub(
-        r"\b(BROKER|QUEUE|CLIENT)\b", lambda one: given.get(one[0], one[0]), text
+        r"\b(BROKER|QUEUE|CLIENT)\b", lambda match: values.get(match[0], match[0]), text
     ).splitlines()
 
 
 def _lines(
-    number: int, action: ActionTemplate, known: Mapping[str, str]
+    number: int, action: ActionTemplate, names_given: Mapping[str, str]
 ) -> Iterator[str]:
     texts = " ".join(
         [
@@ -106,22 +112,30 @@ def _lines(
         ]
     )
     names = {name: name.upper() for name in re.findall(r"\{(\w+)\}", texts)} | SOMETIMES
-    address = known.get("address", "ADDRESS")
+    address = names_given.get("address", "ADDRESS")
     mbeans = {
         "broker": _ARTEMIS,
         "address": f"{_ARTEMIS},component=addresses,address={quote(address)}",
-        "queue": queue_object(_ARTEMIS, address, "TYPE", known.get("queue", "QUEUE")),
+        "queue": queue_object(
+            _ARTEMIS, address, "TYPE", names_given.get("queue", "QUEUE")
+        ),
         "dead_letters": queue_object(_ARTEMIS, "DLA", "TYPE", "DLQ"),
     }
-    destination = {"destination": known["address"]} if "address" in known else {}
-    destination |= (
-        {"queue_json": json.dumps(known["queue"])[1:-1]} if "queue" in known else {}
+    destination = (
+        {"destination": names_given["address"]} if "address" in names_given else {}
     )
-    for one in filled(action, {**names, **known, **destination}, mbeans):
-        of = ", ".join([*sorted(action.brokers), *sorted(action.protocols)])
+    destination |= (
+        {"queue_json": json.dumps(names_given["queue"])[1:-1]}
+        if "queue" in names_given
+        else {}
+    )
+    for filled_action in filled(
+        action, {**names, **names_given, **destination}, mbeans
+    ):
+        limits = ", ".join([*sorted(action.brokers), *sorted(action.protocols)])
         proof = " or ".join(sorted(action.proof))
-        first, *rest = action_lines(number, one)
-        first += f" ({of} only)" * bool(
-            of
+        first, *rest = action_lines(number, filled_action)
+        first += f" ({limits} only)" * bool(
+            limits
         ) + f" (only where `penstock explain` proves {proof})" * bool(proof)
         yield from (first, *rest)

@@ -67,7 +67,9 @@ def asked_here(agent: AgentView) -> Callable[..., Awaitable[Any]]:
     look_ups = {route.path: route.look_up for route in ROUTES}
 
     async def get(path: str, _: type, **parameters: str | float) -> Any:
-        given = {name: str(value) for name, value in parameters.items() if value != ""}
-        return await asyncio.to_thread(look_ups[path], agent, given)
+        arguments = {
+            name: str(value) for name, value in parameters.items() if value != ""
+        }
+        return await asyncio.to_thread(look_ups[path], agent, arguments)
 
     return get

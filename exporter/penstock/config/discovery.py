@@ -113,12 +113,12 @@ class Profile(Broker):
                 NAME, name
             )
             values["tls"] = self.tls.model_copy(update={"server_name": server_name})
-        found = Broker.model_construct(**values)
-        found.expanded_from(
+        broker_found = Broker.model_construct(**values)
+        broker_found.expanded_from(
             {key: filled(key, text) for key, text in self._written.items()},
             self._expanded,
         )
-        return found
+        return broker_found
 
     def _allows(self, host: str) -> bool:
         dotted = f".{host.rstrip('.').lower()}"

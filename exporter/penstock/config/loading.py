@@ -77,7 +77,7 @@ def _load(
     problems = list(document.problems)
     if document.values is not None:
         try:
-            found = model.model_validate(document.values, context=reading)
+            document_model = model.model_validate(document.values, context=reading)
         except ValidationError as error:
             # The error holds the input, secrets included: only texts of our own leave this function.
             problems += [
@@ -89,7 +89,7 @@ def _load(
                 or detail["type"] == "extra_forbidden"
             ]
         if not problems:
-            return found
+            return document_model
     raise ConfigError(
         *(mask(line, reading.expanded) for line in _report(path, problems))
     )
@@ -142,8 +142,12 @@ def _told(model: type[Section], detail: ErrorDetails) -> str:
     """What pydantic found, in words that say what is allowed and show no value."""
     if detail["type"] == "extra_forbidden":
         return _unknown_key(model, detail["loc"])
-    told: str | None = TEXTS["errors"].get(detail["type"])
-    return detail["msg"] if told is None else told.format_map(detail.get("ctx", {}))
+    template: str | None = TEXTS["errors"].get(detail["type"])
+    return (
+        detail["msg"]
+        if template is None
+        else template.format_map(detail.get("ctx", {}))
+    )
 
 
 def _unknown_key(model: type[Section], path: KeyPath) -> str:

@@ -264,9 +264,12 @@ class Config(Section):
     def _some(
         cls, value: tuple[Broker, ...], info: ValidationInfo
     ) -> tuple[Broker, ...]:
-        found = info.data.get("discovery", Discovery())
+        discovery = info.data.get("discovery", Discovery())
         if (
-            cls.NEEDS_BROKERS and not value and not found.dns and not found.files
+            cls.NEEDS_BROKERS
+            and not value
+            and not discovery.dns
+            and not discovery.files
         ):  # pydantic's own min_length counts the valid ones only
             raise ValueError("must have at least one entry")
         return value

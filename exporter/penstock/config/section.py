@@ -47,7 +47,7 @@ class Section(pydantic.BaseModel):
         handler: pydantic.ModelWrapValidatorHandler[Self],
         info: pydantic.ValidationInfo,
     ) -> Self:
-        found = handler(data)
+        section = handler(data)
         if isinstance(data, Mapping):
             texts = {
                 name: data.get(field.alias or name)
@@ -63,11 +63,11 @@ class Section(pydantic.BaseModel):
                 for text in written.values()
                 for name in re.findall(NAME_IN_BRACES, text)
             }
-            found.expanded_from(
+            section.expanded_from(
                 written,
                 {k: v for k, v in Reading.of(info).expanded.items() if k in names},
             )
-        return found
+        return section
 
     def expanded_from(
         self, written: Mapping[str, str], expanded: Mapping[str, str]
@@ -105,15 +105,15 @@ class Section(pydantic.BaseModel):
         handler: pydantic.SerializerFunctionWrapHandler,
         info: pydantic.SerializationInfo,
     ) -> dict[str, Any]:
-        found: dict[str, Any] = handler(self)
+        dumped: dict[str, Any] = handler(self)
         if info.context is not MASKED:
-            return found
+            return dumped
         for name, field in type(self).model_fields.items():
             key = field.alias or name
             if self.ONLY_GIVEN and name not in self.model_fields_set:
-                found.pop(key, None)
+                dumped.pop(key, None)
             elif isinstance(getattr(self, name), SecretStr):
-                found[key] = "<secret>"
+                dumped[key] = "<secret>"
             elif name in self._written:
-                found[key] = self._written[name]
-        return found
+                dumped[key] = self._written[name]
+        return dumped

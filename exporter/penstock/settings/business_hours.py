@@ -30,9 +30,9 @@ class Hours:
 
     def __call__(self, now: float) -> bool:
         """Whether it is open at `now`, seconds since 1970."""
-        at = datetime.fromtimestamp(now, time_zone(self.zone))
-        minute = at.hour * 60 + at.minute
-        day = at.weekday()
+        local_time = datetime.fromtimestamp(now, time_zone(self.zone))
+        minute = local_time.hour * 60 + local_time.minute
+        day = local_time.weekday()
         if self.begin < self.end:
             return day in self.days and self.begin <= minute < self.end
         return (day in self.days and minute >= self.begin) or (
@@ -51,18 +51,18 @@ def time_zone(name: str) -> tzinfo:
 
 def parse_hours(text: object) -> Hours:
     """ValueError says what is allowed."""
-    found = _TEXT.fullmatch(text.strip()) if isinstance(text, str) else None
-    if not found:
+    match = _TEXT.fullmatch(text.strip()) if isinstance(text, str) else None
+    if not match:
         raise ValueError(f"are no business hours; {ALLOWED}")
     try:
-        zone = check_zone(found["zone"] or "UTC")
+        zone = check_zone(match["zone"] or "UTC")
     except ValueError as error:
         raise ValueError(f"{error}; {ALLOWED}") from None
     return Hours(
-        found[0],
-        _days(found["days"]),
-        _minutes(found["begin"]),
-        _minutes(found["end"], last=24),
+        match[0],
+        _days(match["days"]),
+        _minutes(match["begin"]),
+        _minutes(match["end"], last=24),
         zone,
     )
 

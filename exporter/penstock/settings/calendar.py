@@ -33,8 +33,8 @@ class Calendar:
 
     def hour(self, now: float) -> int:
         """The number of the hour; now: seconds since 1970."""
-        at = datetime.fromtimestamp(now, time_zone(self.zone))
-        return (at.toordinal() - 1) * 24 + at.hour
+        local_time = datetime.fromtimestamp(now, time_zone(self.zone))
+        return (local_time.toordinal() - 1) * 24 + local_time.hour
 
     def is_holiday(self, hour: int) -> bool:
         return date.fromordinal(hour // 24 + 1) in self.holidays
@@ -55,8 +55,12 @@ class Calendar:
         return midnight.timestamp() if midnight else float("-inf")
 
     def in_maintenance(self, now: float) -> bool:
-        at = datetime.fromtimestamp(now, time_zone(self.zone)).replace(tzinfo=None)
-        return any(one.begin <= at < one.end for one in self.maintenance)
+        local_time = datetime.fromtimestamp(now, time_zone(self.zone)).replace(
+            tzinfo=None
+        )
+        return any(
+            window.begin <= local_time < window.end for window in self.maintenance
+        )
 
 
 def parse_maintenance(text: object) -> Maintenance:

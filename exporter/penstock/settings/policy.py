@@ -44,5 +44,7 @@ class Policy:
 
     def of_queue(self, address: str, queue: str) -> Resolved | None:
         """What the rules say of it; None where it is not shown."""
-        said = self.rules.resolve(self.broker, address, queue)
-        return None if said.ignore or not self.selection(address, queue) else said
+        resolved = self.rules.resolve(self.broker, address, queue)
+        return (
+            None if resolved.ignore or not self.selection(address, queue) else resolved
+        )

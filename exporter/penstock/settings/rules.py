@@ -77,8 +77,8 @@ class Match:
 
     def __call__(self, names: "Names") -> bool:
         """Whether it matches these names; where there is no client only `*` matches."""
-        for at, pattern in self._tests:
-            name = names[at]
+        for place, pattern in self._tests:
+            name = names[place]
             if name is None or pattern.match(name) is None:
                 return False
         return True

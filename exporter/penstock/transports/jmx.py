@@ -313,9 +313,9 @@ class JmxTransport:
             raise BadAnswer(f"{url}: JMX: {text}")
         self._connected = False
         if kind == "refused":
-            who = f"user {user!r}" if user else "no user"
+            subject = f"user {user!r}" if user else "no user"
             raise Refused(
-                f"{url}: JMX refuses {who}: {text}; {self._target.hint.refused_jmx}"
+                f"{url}: JMX refuses {subject}: {text}; {self._target.hint.refused_jmx}"
             )
         if "MQRMIClientSocketFactory" in text:
             text += "; the broker runs with imq.hostname: give its lib/imqjmx.jar as imqjmx_jar"
@@ -334,8 +334,8 @@ async def service_url(url: str, timeout: float) -> str:
     parts = urlsplit(url)
     if parts.scheme != "mq":
         return url
-    found = await ask_port_mapper(parts.hostname or "", parts.port or 0, timeout)
-    if not found.jmx_url:
+    port_map = await ask_port_mapper(parts.hostname or "", parts.port or 0, timeout)
+    if not port_map.jmx_url:
         why = "the broker is starting, or imq.jmx.enabled is false"
         raise Unreachable(f"{url}: the port mapper names no JMX connector: {why}")
-    return found.jmx_url
+    return port_map.jmx_url

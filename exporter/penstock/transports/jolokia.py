@@ -156,7 +156,7 @@ class JolokiaTransport:
 
     def _check(self, response: aiohttp.ClientResponse) -> None:
         """Raise for what is no Jolokia answer at all. Jolokia itself answers 200 even for errors."""
-        what = f"{self._target.url}: HTTP {response.status}"
+        answer = f"{self._target.url}: HTTP {response.status}"
         hint = self._target.hint
         user = f"user {self._target.username!r}" if self._target.username else "no user"
         match response.status:
@@ -165,25 +165,25 @@ class JolokiaTransport:
             case 401 | 403:
                 if self._tls and self._target.username is None:
                     file = self._target.tls and self._target.tls.cert_file
-                    said = (
+                    credential = (
                         f"the certificate {file}: {hint.certificate}"
                         if file
                         else f"no user: {hint.refused}; or {SHOW}"
                     )
-                    raise Refused(f"{what} for {said}")
-                raise Refused(f"{what} for {user}: {hint.refused}")
+                    raise Refused(f"{answer} for {credential}")
+                raise Refused(f"{answer} for {user}: {hint.refused}")
             case 429:
                 why = "after failed logins; check the password and give Penstock an account of its own"
                 wait = _seconds(response.headers.get("Retry-After"))
                 raise Refused(
-                    f"{what}: the broker throttles {user} {why}", retry_after=wait
+                    f"{answer}: the broker throttles {user} {why}", retry_after=wait
                 )
             case 404:
-                raise BadAnswer(f"{what}: no Jolokia here; {hint.path}")
+                raise BadAnswer(f"{answer}: no Jolokia here; {hint.path}")
             case status if 300 <= status < 400:
                 to = response.headers.get("Location", "nowhere")[:200]
-                raise BadAnswer(f"{what} to {to!r}: give the URL that answers itself")
-        raise BadAnswer(f"{what}; expected Jolokia's 200")
+                raise BadAnswer(f"{answer} to {to!r}: give the URL that answers itself")
+        raise BadAnswer(f"{answer}; expected Jolokia's 200")
 
 
 class _Dropped(SourceError):

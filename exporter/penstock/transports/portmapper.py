@@ -35,10 +35,12 @@ def parse(text: str) -> PortMap:
         )
     services: defaultdict[str, dict[str, str]] = defaultdict(dict)
     for line in lines[1:]:
-        words, _, said = line.partition(" [")
+        words, _, details = line.partition(" [")
         parts = words.split()
         if len(parts) >= 4 and parts[3].isdigit():
-            pairs = (pair.partition("=") for pair in said.removesuffix("]").split(","))
+            pairs = (
+                pair.partition("=") for pair in details.removesuffix("]").split(",")
+            )
             services[parts[0]] = {key.strip(): value for key, _, value in pairs if key}
     return PortMap(
         services["portmapper"].get("sessionid", ""), services["jmxrmi"].get("url", "")
@@ -90,12 +92,12 @@ class WithPortMapper(PassingOn):
             return await self._inner.ask(requests, timeout)
         began = time.monotonic()
         wall = time.time()
-        found = await ask_port_mapper(
+        port_map = await ask_port_mapper(
             self._host, self._port or requests[0]["port"], timeout
         )
         seconds = time.monotonic() - began
         body = msgspec.json.encode(
-            [{"status": 200, "value": {"session": found.session}}]
+            [{"status": 200, "value": {"session": port_map.session}}]
         )
         return Answer(body, wall + seconds / 2, seconds)
 

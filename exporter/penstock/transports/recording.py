@@ -93,8 +93,8 @@ class RecordingFile:
         with self._writing():
             if self._member is None:
                 self._member = gzip.GzipFile("", "wb", 6, self._file)
-            for at in range(0, len(content), PIECE):
-                self._member.write(content[at : at + PIECE])
+            for begin in range(0, len(content), PIECE):
+                self._member.write(content[begin : begin + PIECE])
                 if self._file.tell() > self.limit:
                     self._cut()
                     return
@@ -234,7 +234,12 @@ class RecordingTransport:
         asked = msgspec.json.encode(requests)
         same = (call for call in self._calls if bytes(call.requests) == asked)
         call = next(same, None) or next(
-            (one for one in self._calls if asked_for_less(requests, one)), None
+            (
+                candidate
+                for candidate in self._calls
+                if asked_for_less(requests, candidate)
+            ),
+            None,
         )
         if call is not None:
             self._calls.remove(call)
@@ -245,8 +250,8 @@ class RecordingTransport:
                 )
             return self._answer(answer, call)
         for call in self._calls:
-            if (found := by_pattern(requests, call)) is not None:
-                return self._answer(found, call)
+            if (answer_by_pattern := by_pattern(requests, call)) is not None:
+                return self._answer(answer_by_pattern, call)
         raise NotRecorded(
             f"{self._path}: this poll has no answer to {asked[:200].decode(errors='replace')}"
         )
@@ -345,14 +350,17 @@ def by_pattern(requests: Sequence[Request], call: RecordedCall) -> bytes | None:
         return None
     if named.status not in (200, 404):
         return None
-    gone = {
+    not_found = {
         "status": 404,
         "error_type": "javax.management.InstanceNotFoundException",
         "error": "not in the recording",
     }
     values = [named.value.get(request["mbean"]) for request in requests]
     return msgspec.json.encode(
-        [gone if value is None else {"status": 200, "value": value} for value in values]
+        [
+            not_found if value is None else {"status": 200, "value": value}
+            for value in values
+        ]
     )
 
 
