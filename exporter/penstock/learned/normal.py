@@ -1,21 +1,21 @@
-"""
-What is normal for a queue at this hour of the week: rates, pauses, absences; and the highest of the last 28 days.
+"""What is normal for a queue at this hour of the week: rates, pauses, absences; and the highest of the last 28 days.
 
-Learned hour by hour in a byte a number (`byte_tables`), or made from history; the better founded of both counts. Once
-three weeks are known, what went beyond what was expected is learned as that: a fault raises a limit once by its factor,
-a change in some weeks. A gap in the polls, maintenance and holidays teach nothing.
+The agent learns it hour by hour, one byte a number (`byte_tables`), or history has it (`profile`): the better founded
+of the two counts. Once three weeks are known, a number beyond its limit is learned as the limit: a fault raises a limit
+once by its factor, and a lasting change is learned in some weeks. A gap in the polls, maintenance and holidays teach
+nothing.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.state import By, RowState, column, unindexed
-from penstock.core.table import Column, Positions
+from penstock.core.table import Column, Index, Mask, Matrix, Positions
 from penstock.learned.byte_tables import (
     WEEKS,
     Bytes,
@@ -46,34 +46,49 @@ from penstock.series.totals import dormant_capacity
 from penstock.settings.calendar import HOURS, SUNDAY, Calendar
 
 INFLOW, OUTFLOW, PAUSE = range(3)
-"""By hour: messages + 1, and the longest pause in seconds (how long nothing had come, not where that began)."""
+"""Kinds of numbers of an hour: messages + 1 that came and left, and the longest pause in seconds. A pause belongs to
+the hours in which it goes on, as long as it is by then.
+"""
 FLOWS = ByteTables.of(3, HIGHS)
 ABSENCES = ByteTables.of(1, 0)
 GAP = 60.0
 GAP_POLLS = 3
-"""A longer time between two polls is a gap, seconds and polls."""
+"""A longer time between two polls is a gap: the longer one of these seconds and polls."""
 LEAST_OF_HOUR = 1800.0
-"""Seconds of an hour that must have been seen."""
+"""Seconds of an hour that the polls must cover before the hour teaches anything."""
 LONG_ABSENCE = 300.0
-"""Seconds; queues that never had a longer absence have no table of them."""
+"""Seconds; queues that never had a longer absence have no table of absences."""
 FEWEST = 10
-"""Messages that left in five minutes, before a share of them is looked at."""
+"""Messages that left in five minutes, below which their shares are not computed."""
 BETTER = 0.8
 LEAST_HOURS = 72
-"""What was learned replaces a profile from history when its error is so many times that one's, after so many hours."""
+"""After so many hours the learned rates replace those of history, if their error is below so many times the error of
+history.
+"""
 LONG = 7200.0
 MARGIN = 5400.0
-"""Seconds: what usually lasts so long may last so much longer: late jobs, and clocks that are set."""
+"""Seconds: a pause or an absence longer than LONG may last MARGIN longer: jobs are late, and clocks are set."""
 REGULAR = 0.1
 REGULAR_PAUSE = 1800.0
-"""The longest pauses of all weeks are alike by this share, and longer than this: a regular rhythm."""
+"""A queue has a regular rhythm if the longest pauses of all weeks differ by less than this share, and if they are
+longer than so many seconds.
+"""
 ALIKE = 0.7
-"""Where they are no longer than LONG, each hour has one of this share: the longest of some are alike by chance."""
+"""Where they are no longer than LONG, each single hour must have a pause of this share: the longest pauses of some
+hours are alike by chance.
+"""
+NO_WEEK = 255
+"""Replaces 0 (not known) in bytes, so that it is never the lowest."""
 
 
 class Profile(NamedTuple):
-    """What is normal, from history: see `penstock.learned.profile`. service: (2, columns of flows), the usual service
-    time and its windows. weeks: on how many it rests.
+    """What is normal for the queues of a broker by its history; `penstock.learned.profile` makes it.
+
+    Attributes:
+        flows: By hour the rates and pauses, by day the highest numbers.
+        absences: By hour the longest absences.
+        service: (2, columns of flows) The usual service seconds, and the number of windows that they rest on.
+        weeks: How many weeks of history there were.
     """
 
     flows: ByteTables
@@ -82,454 +97,640 @@ class Profile(NamedTuple):
     weeks: int
 
     def by_wall_clock(self, now: float, calendar: Calendar) -> "Profile":
-        """Of the last weeks before now (seconds since 1970), which are by UTC; without holidays."""
-        utc = Calendar().hour(now) - np.arange(WEEKS * HOURS, 0, -1)
-        flows = []
-        absences = []
-        for second in (
-            1799.0,
-            0.0,
-            3599.0,
-        ):  # where zones are half an hour off, a pause is one of both hours
-            local = np.array(
-                [
-                    calendar.hour(3600.0 * one + second)
-                    for one in (utc - Calendar().hour(0)).tolist()
-                ]
-            )
-            works = np.array([not calendar.is_holiday(one) for one in local.tolist()])
-            flows.append(self.flows.moved(utc[works], local[works]))
-            absences.append(self.absences.moved(utc[works], local[works]))
-        flows[0].hours[PAUSE] = np.maximum(*(one.hours[PAUSE] for one in flows[1:]))
-        absences[0].hours[:] = np.maximum(*(one.hours for one in absences[1:]))
-        return self._replace(flows=flows[0], absences=absences[0])
+        """Return the last weeks before `now` by the clock of the calendar's zone; history has them by UTC.
+
+        Holidays are left out. now: seconds since 1970.
+        """
+        middles = self._moved(now, 1799.0, calendar)
+        starts = self._moved(now, 0.0, calendar)
+        ends = self._moved(now, 3599.0, calendar)
+        # Where a zone is half an hour off, a pause belongs to both hours.
+        pauses = np.maximum(starts.flows.hours[PAUSE], ends.flows.hours[PAUSE])
+        absences = np.maximum(starts.absences.hours, ends.absences.hours)
+        middles.flows.hours[PAUSE] = pauses
+        middles.absences.hours[:] = absences
+        return middles
+
+    def _moved(self, now: float, second: float, calendar: Calendar) -> "Profile":
+        """Return each hour by UTC at the hour of the wall clock in which its `second` lies."""
+        hours = Calendar().hour(now) - np.arange(WEEKS * HOURS, 0, -1)
+        hours_since_1970 = hours - Calendar().hour(0)
+        stamps = 3600.0 * hours_since_1970 + second
+        wall_clock = np.array([calendar.hour(stamp) for stamp in stamps.tolist()])
+        holiday = [calendar.is_holiday(hour) for hour in wall_clock.tolist()]
+        is_work = ~np.array(holiday, np.bool_)
+        before = hours[is_work]
+        after = wall_clock[is_work]
+        return self._replace(
+            flows=self.flows.moved(before, after),
+            absences=self.absences.moved(before, after),
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Normal(RowState):
-    """Per queue. began: when its first message was seen; arrival: the last one, or the end of a gap since. clock: the
-    messages that should have come since. counts, pause, absent: of this hour. today: the highest, as in `highs`.
-    errors: mean of |log| of what was learned and of history against what came; hours: of how many.
-    """
+    """What is normal for each queue, and what this hour and this day will teach. Times by the broker's clock."""
 
     BY = By.QUEUE
     STORED_AS = "normal_"
     began: Column = column(outlives=True)
+    """When the first message of the queue came."""
     arrival: Column = column(outlives=True)
+    """When the last message came, or when the last gap in the polls ended, if that is later."""
     clock: Column = column(0.0)
+    """Messages that should have come since the last one."""
     counts: NDArray[np.float64] = column(0.0, lines=2, saved=False)
+    """(2, queues) Messages that came and left in this hour."""
     pause: Column = column(saved=False)
+    """Longest pause of this hour, seconds."""
     absent: Column = column(1.0, saved=False)
+    """Longest absence of consumers in this hour, seconds."""
     longest: Column = column(outlives=True)
-    """Pause that ended, or that a gap cut, of all."""
+    """Longest pause that ended, or that a gap in the polls cut short, seconds."""
     today: NDArray[np.float64] = column(lines=HIGHS, outlives=True)
+    """(HIGHS, queues) The highest numbers of this day."""
     errors: NDArray[np.float64] = column(lines=2, outlives=True)
+    """(2, queues) Mean error of the learned rates, and of those of history: |log(rate / expected rate)|."""
     hours: Column = column(0.0, outlives=True)
+    """How many hours the errors rest on."""
     shares: NDArray[np.float64] = column(lines=2, saved=False, carried=False)
-    """Of what left in five minutes: expired, killed."""
+    """(2, queues) Shares that expired and were killed, of all that left in five minutes."""
     place: NDArray[np.intp] = column(-1, dtype=np.intp, outlives=True, saved=False)
-    """Of the queue in `flows`."""
+    """Column of the queue in `flows`; -1 where it has none."""
     flows: ByteTables = unindexed(lambda: FLOWS)
     absences: ByteTables = unindexed(lambda: ABSENCES)
     history: Profile | None = unindexed(lambda: None)
     past: Profile | None = unindexed(lambda: None)
-    """That history by the wall clock of the zone."""
+    """The history by the wall clock of the broker's zone."""
     expected: Expected = unindexed(Expected)
     hour: int = unindexed(lambda: -1)
-    """The present one, and the last one that was learned, by `Calendar.hour`."""
+    """The present hour, by `Calendar.hour`; -1 before the first poll."""
     told: int = unindexed(lambda: -1)
+    """The last hour that was learned; -1 before the first one."""
     seconds: float = unindexed(float)
-    """Of this hour, that were seen."""
+    """Seconds of this hour that the polls cover."""
     gap: float = unindexed(lambda: -np.inf)
     """When the last gap in the polls ended."""
     holiday_end: float = unindexed(lambda: -np.inf)
-    """Of the last one that has begun: a pause that it lies in breaks no rhythm."""
+    """End of the last holiday that has begun: a pause with a holiday in it breaks no rhythm."""
     capacity: int = unindexed(int)
+    """How many queues that are gone are remembered at most."""
 
     def advance(
-        self, found: Facts, step: float, timers: QueueTimers, activity: Activity, trend: Trend, service: ServiceTime,
+        self,
+        facts: Facts,
+        step: float,
+        timers: QueueTimers,
+        activity: Activity,
+        trend: Trend,
+        service: ServiceTime,
         calendar: Calendar,
-    ) -> "Normal":  # fmt: skip
-        """step: seconds since the poll before, NaN where there was none."""
-        fresh = found.queues.new_since(self.index)
-        one = self.reindexed(found.queues, found.known).placed(found, fresh)
-        hour = calendar.hour(found.now)
-        if hour > one.hour:
-            if one.hour < 0:
-                one = replace(
-                    one,
-                    past=one.history and one.history.by_wall_clock(found.now, calendar),
-                )
-            one = replace(one, holiday_end=calendar.last_holiday(found.now)).closed(
-                hour, calendar
-            )
-        one = replace(one, expected=one.expected.reindexed(found.queues))
-        if (one.place[fresh] >= 0).any():  # known from before, or from history
-            one = replace(one, expected=one.expected_at(hour, calendar))
-        watched = 0 < step <= max(
-            GAP, GAP_POLLS * found.interval
-        ) and not calendar.in_maintenance(found.now)
-        if (
-            not watched
-        ):  # what came, and when, is not known: the pause was as long as it was before
-            longest = np.fmax(
-                one.longest, found.now - (0 if np.isnan(step) else step) - one.arrival
-            )
-            return replace(
-                one,
-                arrival=np.where(one.place < 0, np.nan, found.now),
-                longest=longest,
-                gap=found.now,
-            )
-        return one.counted(found, step).measured(
-            found, timers, activity, trend, service
-        )
+    ) -> "Normal":
+        """Return the state after a poll. step: seconds since the poll before, NaN where there was none."""
+        hour = calendar.hour(facts.now)
+        fresh = facts.queues.new_since(self.index)
+        normal = self.reindexed(facts.queues, facts.known)
+        normal = normal.placed(facts, fresh)
+        if hour > normal.hour:
+            normal = normal.in_new_hour(facts.now, hour, calendar)
+        normal = normal.with_expected_of(facts.queues, fresh, hour, calendar)
+        if is_gap(facts, step, calendar):
+            return normal.after_gap(facts.now, step)
+        counted = normal.counted(facts, step)
+        return counted.measured(facts, timers, activity, trend, service)
 
-    def placed(self, found: Facts, fresh: Positions) -> "Normal":
-        """With places for the queues that get messages and have none yet, and for `fresh` ones that are known."""
-        rows = found.queues.rows
-        known = (self.flows.names, self.history.flows.names if self.history else {})
-        fresh = np.arange(len(rows)) if self.hour < 0 else fresh
-        back = [
-            i
-            for i in fresh.tolist()
-            if self.place[i] < 0 and any(name_of(rows[i]) in names for names in known)
-        ]
-        followed = found.queues.column("followed", is_followed) > 0
-        comes = np.flatnonzero(
-            found.known & (found.d_added > 0) & followed & (self.place < 0)
-        )
-        if not back and not len(comes):
-            return self
-        new = np.union1d(comes, np.array(back, np.intp))
-        joined = [name_of(row) for row in rows[new]]
-        flows = self.flows.joined_by(joined)
-        place = self.place.copy()
-        arrival = self.arrival.copy()
-        place[new] = flows.places(joined)
-        arrival[new] = np.where(np.isnan(arrival[new]), found.now, arrival[new])
-        return replace(self, flows=flows, place=place, arrival=arrival)
+    def in_new_hour(self, now: float, hour: int, calendar: Calendar) -> "Normal":
+        """Return the state at the first poll of an hour."""
+        normal = self
+        if self.hour < 0:
+            history = self.history
+            past = None if history is None else history.by_wall_clock(now, calendar)
+            normal = replace(self, past=past)
+        holiday_end = calendar.last_holiday(now)
+        normal = replace(normal, holiday_end=holiday_end)
+        return normal.closed(hour, calendar)
 
-    def counted(self, found: Facts, step: float) -> "Normal":
-        """With what came and went since the poll before, `step` seconds ago."""
-        age = found.now - self.arrival
-        arrives = found.known & (found.address.d_added > 0)
-        clock = self.clock + step * or_zero(self.expected.low)
-        today = self.today.copy()
-        missed = self.learnable(clock + 1, self.expected.highs[CLOCK] * 2 + 3)
-        today[CLOCK] = np.fmax(
-            today[CLOCK], np.where(arrives & (self.expected.weeks > 0), missed, np.nan)
-        )
-        placed = arrives & (self.place >= 0)
+    def with_expected_of(
+        self, queues: Index[QueueRow], fresh: Positions, hour: int, calendar: Calendar
+    ) -> "Normal":
+        """Return the state with `expected` by the queues of this poll; `fresh` ones may be known from before."""
+        expected = self.expected.reindexed(queues)
+        normal = replace(self, expected=expected)
+        is_known = self.place[fresh] >= 0
+        if not is_known.any():
+            return normal
+        return replace(normal, expected=normal.expected_at(hour, calendar))
+
+    def after_gap(self, now: float, step: float) -> "Normal":
+        """Return the state after a gap in the polls, of which nobody knows what came when.
+
+        A pause that went on then was as long as it had been at the poll before.
+        """
+        gap_seconds = 0.0 if np.isnan(step) else step
+        pause_before = now - gap_seconds - self.arrival
         return replace(
             self,
-            began=np.where(placed, np.fmin(self.began, found.now), self.began),
-            arrival=np.where(placed, found.now, self.arrival),
+            arrival=np.where(self.place < 0, np.nan, now),
+            longest=np.fmax(self.longest, pause_before),
+            gap=now,
+        )
+
+    def placed(self, facts: Facts, fresh: Positions) -> "Normal":
+        """Return the state with places for the queues that need one.
+
+        These are the followed ones that get their first message, and `fresh` ones that are known from before.
+        """
+        returned = self.returned(facts.queues, fresh)
+        is_followed_queue = facts.queues.column("followed", is_followed) > 0
+        is_active = facts.known & (facts.d_added > 0) & is_followed_queue
+        active = np.flatnonzero(is_active & (self.place < 0))
+        if not returned and not len(active):
+            return self
+        new = np.union1d(active, np.array(returned, np.intp))
+        names = [name_of(row) for row in facts.queues.rows[new]]
+        flows = self.flows.joined_by(names)
+        place = self.place.copy()
+        arrival = self.arrival.copy()
+        place[new] = flows.places(names)
+        arrival[new] = np.where(np.isnan(arrival[new]), facts.now, arrival[new])
+        return replace(self, flows=flows, place=place, arrival=arrival)
+
+    def returned(self, queues: Index[QueueRow], fresh: Positions) -> list[int]:
+        """Return the positions of `fresh` queues without a place that the tables or history know by name.
+
+        At the first poll, and after a new history, every queue counts as fresh.
+        """
+        rows = queues.rows
+        candidates = np.arange(len(rows)) if self.hour < 0 else fresh
+        learned_names = self.flows.names
+        history_names = self.history.flows.names if self.history else {}
+        without_place = candidates[self.place[candidates] < 0]
+        return [
+            position
+            for position in without_place.tolist()
+            if name_of(rows[position]) in learned_names
+            or name_of(rows[position]) in history_names
+        ]
+
+    def counted(self, facts: Facts, step: float) -> "Normal":
+        """Return the state with what came and left since the poll before, `step` seconds ago."""
+        pause = facts.now - self.arrival
+        arrives = facts.known & (facts.address.d_added > 0)
+        arrives_with_place = arrives & (self.place >= 0)
+        clock = self.clock + step * or_zero(self.expected.low)
+        moved = np.stack([or_zero(facts.d_added), or_zero(facts.d_settled)])
+        first_arrival = np.fmin(self.began, facts.now)
+        longest = np.fmax(self.longest, pause)
+        return replace(
+            self,
+            began=np.where(arrives_with_place, first_arrival, self.began),
+            arrival=np.where(arrives_with_place, facts.now, self.arrival),
             clock=np.where(arrives, 0.0, clock),
-            counts=self.counts
-            + np.stack([or_zero(found.d_added), or_zero(found.d_settled)]),
-            pause=np.fmax(self.pause, age),
-            longest=np.where(arrives, np.fmax(self.longest, age), self.longest),
-            today=today,
+            counts=self.counts + moved,
+            pause=np.fmax(self.pause, pause),
+            longest=np.where(arrives, longest, self.longest),
+            today=self.with_clock(arrives, clock),
             seconds=self.seconds + step,
         )
 
+    def with_clock(self, arrives: Mask, clock: Column) -> Matrix:
+        """(HIGHS, queues) `today` with the messages that were missing before one arrived.
+
+        Args:
+            arrives: (queues,) Whether a message came; it ends the pause.
+            clock: (queues,) Messages that should have come in the pause.
+        """
+        limit = 2 * self.expected.highs[CLOCK] + 3
+        missed = self.learnable(clock + 1, limit)
+        is_learned = arrives & (self.expected.weeks > 0)
+        today = self.today.copy()
+        today[CLOCK] = np.fmax(today[CLOCK], np.where(is_learned, missed, np.nan))
+        return today
+
     def measured(
         self,
-        found: Facts,
+        facts: Facts,
         timers: QueueTimers,
         activity: Activity,
         trend: Trend,
         service: ServiceTime,
     ) -> "Normal":
-        """With the highest of what five minutes say; no more than what raises a condition."""
+        """Return the state with the highest of the last five minutes, no more than what raises a condition."""
         limits = self.expected.highs
+        seconds_without_gap = facts.now - self.gap
+        is_covered = seconds_without_gap >= trend.seconds + facts.interval
+        shares = shares_of_five_minutes(activity, trend)
+        shares = np.where(is_covered, shares, np.nan)
         today = self.today.copy()
-        whole = found.now - self.gap >= trend.seconds + found.interval
-        shares = np.where(whole, shares_of_five_minutes(activity, trend), np.nan)
-        at = np.flatnonzero(~np.isnan(shares[0]))
-        for line, share in zip((EXPIRED, KILLED), shares[:, at], strict=True):
-            unusual = 1000 * unusual_share(limits[line, at]) + 1
-            today[line, at] = np.fmax(
-                today[line, at], limited(1000 * share + 1, unusual)
-            )
-        slow = limited(1000 * service.now, 2 * limits[SERVICE])
-        most = (
-            300 * trend.rate_in,
-            slow,
-            3600 * service.pace,
-            found.messages - or_zero(found.scheduled),
-        )
-        for line, values in zip(today[PEAK:], most, strict=True):
-            np.fmax(line, values, out=line)
+        raise_shares(today, shares, limits)
+        milliseconds = limited(1000 * service.now, 2 * limits[SERVICE])
+        inflow = 300 * trend.rate_in
+        pace = 3600 * service.pace
+        depth = facts.messages - or_zero(facts.scheduled)
+        for high, numbers in zip(
+            today[PEAK:], (inflow, milliseconds, pace, depth), strict=True
+        ):
+            np.fmax(high, numbers, out=high)
+        absence = self.absence_seconds(facts.now, timers)
+        absent = np.maximum(self.absent, absence)
+        return replace(self, today=today, shares=shares, absent=absent)
+
+    def absence_seconds(self, now: float, timers: QueueTimers) -> Column:
+        """(queues,) For how long messages have waited without a consumer; 0 without one, NaN over a holiday."""
         since = np.maximum(timers.ready, timers.absent)
-        away = np.where(
-            since < self.holiday_end, np.nan, or_zero(found.now - since)
-        )  # longer by it than usual
-        return replace(
-            self, today=today, shares=shares, absent=np.maximum(self.absent, away)
-        )
+        seconds = or_zero(now - since)
+        # It is longer than usual by the holiday.
+        return np.where(since < self.holiday_end, np.nan, seconds)
 
     def usual(self, service: ServiceTime) -> Usual:
-        """As the rules read it."""
-        numbers = (
-            self.began,
-            self.arrival,
-            self.longest,
-            self.clock,
-            self.shares,
-            self.holiday_end,
-        )
-        pace = np.fmax(self.expected.highs[PACE], self.today[PACE])
-        usual = service.usual
-        windows = service.windows
+        """Return what is normal in the form that rules read."""
+        highest_pace = np.fmax(self.expected.highs[PACE], self.today[PACE])
+        learned = np.stack([service.usual, service.windows])
+        service_time = learned
         if self.past is not None:
-            past = self.expected.service
-            usual, windows = np.where(
-                past[1] > windows, past, np.stack([usual, windows])
-            )
-        return Usual(self.expected, *numbers, service.now, usual, windows, pace)
+            history = self.expected.service
+            service_time = np.where(history[1] > service.windows, history, learned)
+        return Usual(
+            expected=self.expected,
+            began=self.began,
+            arrival=self.arrival,
+            longest=self.longest,
+            clock=self.clock,
+            shares=self.shares,
+            holiday_end=self.holiday_end,
+            service=service.now,
+            usual_service=service_time[0],
+            windows=service_time[1],
+            pace=highest_pace,
+        )
 
     def learnable(self, values: Column, limit: Column) -> Column:
-        """No more than the limit, once that rests on some weeks: before, what looks unusual may be usual."""
-        return limited(
-            values, np.where(self.expected.weeks >= SOME_WEEKS, limit, np.nan)
-        )
+        """Return the values, none above its limit where that rests on some weeks.
+
+        Before that a number that looks unusual may be usual.
+        """
+        is_founded = self.expected.weeks >= SOME_WEEKS
+        return limited(values, np.where(is_founded, limit, np.nan))
 
     # --- at the end of an hour
 
     def closed(self, hour: int, calendar: Calendar) -> "Normal":
-        """With what the last hour taught, and what is expected in the one that begins."""
-        one = self
-        if (
-            self.hour >= 0
-            and self.seconds >= LEAST_OF_HOUR
-            and not calendar.is_holiday(self.hour)
-        ):
-            one = self.taught()
-        if hour // 24 != max(one.hour, one.told) // 24:
-            one = replace(one.forgetting(), today=np.full_like(one.today, np.nan))
-        size = len(one.index)
-        begun: dict[str, Any] = {
-            "counts": np.zeros((2, size)),
-            "pause": np.full(size, np.nan),
-            "absent": np.ones(size),
-        }
+        """Return the state with the lessons of the last hour, and what is expected in the hour that begins."""
+        normal = self.taught() if self._teaches(calendar) else self
+        day = hour // 24
+        last_day = max(normal.hour, normal.told) // 24
+        if day != last_day:
+            normal = normal.forgetting()
+            normal = replace(normal, today=np.full_like(normal.today, np.nan))
+        size = len(normal.index)
         return replace(
-            one,
+            normal,
             hour=hour,
-            expected=one.expected_at(hour, calendar),
+            expected=normal.expected_at(hour, calendar),
             seconds=0.0,
-            **begun,
+            counts=np.zeros((2, size)),
+            pause=np.full(size, np.nan),
+            absent=np.ones(size),
         )
+
+    def _teaches(self, calendar: Calendar) -> bool:
+        """Return whether the last hour may be learned: polls cover enough of it, and it was no holiday."""
+        is_covered = self.hour >= 0 and self.seconds >= LEAST_OF_HOUR
+        return is_covered and not calendar.is_holiday(self.hour)
 
     def taught(self) -> "Normal":
-        at = np.flatnonzero(self.place >= 0)
-        expected = self.expected
+        """Return the state with the numbers of the last hour in the tables."""
         rates = self.counts * (3600 / self.seconds)
-        pause = self.learnable(np.fmax(self.pause, 1.0), expected.silence)
-        values = packed(np.stack([*(rates + 1), pause]))[:, at]
-        place = self.place[at]
         since = self.told if self.told >= 0 else self.hour - 1
-        flows = self.flows.with_hour(self.hour, place, values, since=since)
-        flows = flows.with_day(
-            self.hour // 24, place, packed(self.today)[:, at], since=since // 24
-        )
-        away = limited(self.absent, expected.absence)
-        names = [
-            name_of(row)
-            for row in self.index.rows[np.flatnonzero(self.absent > LONG_ABSENCE)]
-        ]
-        absences = self.absences.joined_by(names)
-        if absences.names:
-            there = absences.places(map(name_of, self.index.rows))
-            has = np.flatnonzero(there >= 0)
-            absences = absences.with_hour(
-                self.hour, there[has], packed(away[has])[None], since=since
-            )
-        with np.errstate(invalid="ignore"):
-            error = np.abs(np.log((rates[INFLOW] + 1) / (expected.guesses + 1)))
-        known = ~np.isnan(error[0])
-        weight = np.maximum(1 / HOURS, 1 / (self.hours + 1))
-        mean = np.where(
-            np.isnan(self.errors), error, self.errors + weight * (error - self.errors)
-        )
-        errors = np.where(np.isnan(error), self.errors, mean)
+        errors = self.errors_with(rates[INFLOW])
+        is_known = ~np.isnan(self.errors_of_hour(rates[INFLOW])[0])
         return replace(
             self,
-            flows=flows,
-            absences=absences,
+            flows=self.flows_with(rates, since),
+            absences=self.absences_with_hour(since),
             told=self.hour,
             errors=errors,
-            hours=self.hours + known,
+            hours=self.hours + is_known,
         )
 
+    def flows_with(self, rates: Matrix, since: int) -> ByteTables:
+        """Return the table of flows with this hour and this day.
+
+        Args:
+            rates: (2, queues) Messages that came and left, an hour.
+            since: The last hour that was learned.
+        """
+        placed = np.flatnonzero(self.place >= 0)
+        place = self.place[placed]
+        pause = np.fmax(self.pause, 1.0)
+        pause = self.learnable(pause, self.expected.silence)
+        numbers = np.stack([rates[INFLOW] + 1, rates[OUTFLOW] + 1, pause])
+        hour_bytes = packed(numbers)[:, placed]
+        day_bytes = packed(self.today)[:, placed]
+        flows = self.flows.with_hour(self.hour, place, hour_bytes, since=since)
+        return flows.with_day(self.hour // 24, place, day_bytes, since=since // 24)
+
+    def absences_with_hour(self, since: int) -> ByteTables:
+        """Return the table of absences with this hour. since: the last hour that was learned."""
+        long_absent = np.flatnonzero(self.absent > LONG_ABSENCE)
+        names = [name_of(row) for row in self.index.rows[long_absent]]
+        absences = self.absences.joined_by(names)
+        if not absences.names:
+            return absences
+        places = absences.places(self.queue_names())
+        placed = np.flatnonzero(places >= 0)
+        seconds = limited(self.absent, self.expected.absence)
+        hour_bytes = packed(seconds[placed])[None]
+        return absences.with_hour(self.hour, places[placed], hour_bytes, since=since)
+
+    def errors_of_hour(self, inflow: Column) -> Matrix:
+        """(2, queues) How far the learned inflow, and that of history, were off in this hour: |log of the ratio|."""
+        with np.errstate(invalid="ignore"):
+            ratio = (inflow + 1) / (self.expected.guesses + 1)
+            return np.abs(np.log(ratio))
+
+    def errors_with(self, inflow: Column) -> Matrix:
+        """(2, queues) The running mean of the errors with this hour, over a week at most."""
+        error = self.errors_of_hour(inflow)
+        weight = np.maximum(1 / HOURS, 1 / (self.hours + 1))
+        mean = self.errors + weight * (error - self.errors)
+        mean = np.where(np.isnan(self.errors), error, mean)
+        return np.where(np.isnan(error), self.errors, mean)
+
     def forgetting(self) -> "Normal":
-        """Without queues that are gone for long, or are too many."""
-        here = [name_of(row) for row in self.index.rows]
+        """Return the state without queues that are gone for long, or that are too many."""
+        names = self.queue_names()
         capacity = dormant_capacity(self.capacity, len(self.index))
-        most = len(here) + capacity
-        flows = self.flows.without_unused(here, most)
-        absences = self.absences.without_unused(here, most)
-        place = self.place if flows is self.flows else flows.places(here)
+        most = len(names) + capacity
+        flows = self.flows.without_unused(names, most)
+        absences = self.absences.without_unused(names, most)
+        place = self.place if flows is self.flows else flows.places(names)
         return replace(
             self, flows=flows, absences=absences, place=place, capacity=capacity
         )
 
+    def queue_names(self) -> list[QueueName]:
+        """Return the name of each queue, by which the tables know it."""
+        return [name_of(row) for row in self.index.rows]
+
+    # --- what is expected in an hour
+
     def expected_at(self, hour: int, calendar: Calendar) -> Expected:
-        """In this hour, which may be one of a holiday."""
+        """Return what is normal in this hour, which may be one of a holiday: then it may be as on a Sunday."""
         expected = self.expect(hour)
-        return (
-            expected.more_lenient(self.expect(SUNDAY + hour % 24))
-            if calendar.is_holiday(hour)
-            else expected
-        )
+        if not calendar.is_holiday(hour):
+            return expected
+        on_sunday = self.expect(SUNDAY + hour % 24)
+        return expected.more_lenient(on_sunday)
 
     def expect(self, hour: int) -> Expected:
-        """In this hour of the week."""
-        size = len(self.index)
-        day = hour // 24
-        own = self.flows.around(hour, self.place)
-        days = self.flows.highest(day, self.place)
-        names = (
-            [name_of(row) for row in self.index.rows]
-            if self.past or self.absences.names
-            else []
-        )
-        away = self.absences.around(
-            hour, self.absences.places(names) if names else np.full(size, -1)
-        )
-        for one in (own, away):  # what goes on since an hour is no excuse for itself
-            one[:, (hour - 1) // HOURS % WEEKS, 0] = 0
-        known = np.count_nonzero(own[PAUSE, :, 1], axis=0)
-        pauses = own[PAUSE]
-        rates = own[:PAUSE, :, 1]
-        from_history = np.zeros(size, np.bool_)
-        guesses = np.stack([middle(own[INFLOW, :, 1]), np.full(size, np.nan)])
-        weeks = known
-        service = np.full((2, size), np.nan)
+        """Return what is normal in this hour of the week."""
+        numbers = self.learned_numbers(hour)
         if self.past is not None:
-            at = self.past.flows.places(names)
-            past_away = self.past.absences
-            past = self.past.flows.around(hour, at)
-            young = (
-                known < SOME_WEEKS
-            )  # of limits the higher one: one that is too high costs time, not trust
-            pauses = np.where(young, np.maximum(pauses, past[PAUSE]), pauses)
-            away = np.where(
-                young,
-                np.maximum(away, past_away.around(hour, past_away.places(names))),
-                away,
-            )
-            days = np.where(
-                young, np.maximum(days, self.past.flows.highest(day, at)), days
-            )
-            guesses[1] = middle(past[INFLOW, :, 1])
-            better = (self.hours >= LEAST_HOURS) & (
-                self.errors[0] < BETTER * self.errors[1]
-            )
-            from_history = (np.count_nonzero(past[PAUSE, :, 1], axis=0) > 0) & ~better
-            rates = np.where(from_history, past[:PAUSE, :, 1], rates)
-            weeks = np.maximum(known, np.count_nonzero(past[PAUSE, :, 1], axis=0))
-            service = np.where(at < 0, np.nan, self.past.service[:, at])
-        low = unpacked(lowest(rates)) - 1
-        high = unpacked(rates.max(axis=1)) - 1
-        longest, spread = longest_and_spread(pauses)
-        silence = longest + np.where(
-            weeks >= SOME_WEEKS,
-            np.clip(3 * spread, 0.15 * longest, 2 * longest),
-            2 * longest,
+            numbers = self.with_history(numbers, self.past, hour)
+        return numbers.expected(self.index)
+
+    def learned_numbers(self, hour: int) -> "HourNumbers":
+        """Return the numbers of this hour of the week that the agent has learned."""
+        size = len(self.index)
+        flows = self.flows.around(hour, self.place)
+        absences = self.absences.around(hour, self.absence_places())
+        # What goes on since the hour before is no excuse for itself.
+        week = (hour - 1) // HOURS % WEEKS
+        flows[:, week, 0] = 0
+        absences[:, week, 0] = 0
+        rates = flows[:PAUSE, :, 1]
+        unknown = np.full(size, np.nan)
+        return HourNumbers(
+            rates=rates,
+            pauses=flows[PAUSE],
+            absences=absences[0],
+            highs=self.flows.highest(hour // 24, self.place),
+            weeks=np.count_nonzero(flows[PAUSE, :, 1], axis=0),
+            guesses=np.stack([middle(rates[INFLOW]), unknown]),
+            from_history=np.zeros(size, np.bool_),
+            service=np.full((2, size), np.nan),
         )
-        shortest = unpacked(
-            np.where(pauses > 0, pauses, 255).min(axis=(0, 1)).astype(np.uint8)
-        )  # of a single hour
-        regular = (
-            (weeks >= SOME_WEEKS)
-            & (longest > REGULAR_PAUSE)
-            & (spread < REGULAR * longest)
+
+    def absence_places(self) -> Positions:
+        """(queues,) Column of each queue in the table of absences; -1 where it has none."""
+        if not self.absences.names:
+            return np.full(len(self.index), -1)
+        return self.absences.places(self.queue_names())
+
+    def with_history(
+        self, learned: "HourNumbers", past: Profile, hour: int
+    ) -> "HourNumbers":
+        """Return the learned numbers and those of history, of each the better founded ones."""
+        names = self.queue_names()
+        places = past.flows.places(names)
+        flows = past.flows.around(hour, places)
+        absences = past.absences.around(hour, past.absences.places(names))[0]
+        highs = past.flows.highest(hour // 24, places)
+        rates = flows[:PAUSE, :, 1]
+        weeks = np.count_nonzero(flows[PAUSE, :, 1], axis=0)
+        from_history = (weeks > 0) & ~self.is_better_than_history()
+        # Of two limits the higher one counts: a limit that is too high costs time, one that is too low costs trust.
+        is_young = learned.weeks < SOME_WEEKS
+        return HourNumbers(
+            rates=np.where(from_history, rates, learned.rates),
+            pauses=raised_where(is_young, learned.pauses, flows[PAUSE]),
+            absences=raised_where(is_young, learned.absences, absences),
+            highs=raised_where(is_young, learned.highs, highs),
+            weeks=np.maximum(learned.weeks, weeks),
+            guesses=np.stack([learned.guesses[0], middle(rates[INFLOW])]),
+            from_history=from_history,
+            service=np.where(places < 0, np.nan, past.service[:, places]),
         )
-        regular &= (longest > LONG) | (shortest > ALIKE * longest)
-        silence = np.where(
-            regular & (longest > LONG), np.maximum(silence, longest + MARGIN), silence
-        )
+
+    def is_better_than_history(self) -> Mask:
+        """(queues,) Whether the learned rates were clearly nearer to what came, over enough hours."""
+        is_nearer = self.errors[0] < BETTER * self.errors[1]
+        return (self.hours >= LEAST_HOURS) & is_nearer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HourNumbers:
+    """The numbers of one hour of the week, in each of the last weeks; bytes are packed, 0 where nothing is known.
+
+    Attributes:
+        rates: (2, WEEKS, queues) Messages + 1 that came and left, an hour.
+        pauses: (WEEKS, 3, queues) Longest pause of the hour before, of this one and of the next, seconds.
+        absences: (WEEKS, 3, queues) Longest absence of consumers, likewise.
+        highs: (HIGHS, queues) The highest numbers of the days before.
+        weeks: (queues,) In how many weeks this hour is known.
+        guesses: (2, queues) Messages an hour that are most likely, as learned and by history.
+        from_history: (queues,) Whether the rates are those of history.
+        service: (2, queues) The usual service seconds by history, and on how many windows they rest.
+    """
+
+    rates: Bytes
+    pauses: Bytes
+    absences: Bytes
+    highs: Bytes
+    weeks: NDArray[np.int64]
+    guesses: Matrix
+    from_history: Mask
+    service: Matrix
+
+    def expected(self, index: Index[QueueRow]) -> Expected:
+        """Return what is normal by these numbers."""
+        low = unpacked(lowest(self.rates)) - 1
+        high = unpacked(self.rates.max(axis=1)) - 1
+        longest, spread = longest_and_spread(self.pauses)
+        is_regular = self.is_regular(longest, spread)
+        weeks_for_absence = np.where(self.from_history, 2, SOME_WEEKS)
         return Expected(
-            index=self.index,
-            weeks=weeks.astype(np.float64),
+            index=index,
+            weeks=self.weeks.astype(np.float64),
             pause=longest,
-            silence=np.where(weeks > 0, silence, np.nan),
-            regular=regular,
+            silence=self.longest_silence(longest, spread, is_regular),
+            regular=is_regular,
             low=low[INFLOW] / 3600,
             inflow=np.stack([low[INFLOW], high[INFLOW]]),
             outflow=np.stack([low[OUTFLOW], high[OUTFLOW]]),
-            guesses=guesses,
-            absence=absence_limit(away[0], np.where(from_history, 2, SOME_WEEKS)),
-            highs=unpacked(days),
-            service=service,
-            from_history=from_history,
+            guesses=self.guesses,
+            absence=absence_limit(self.absences, weeks_for_absence),
+            highs=unpacked(self.highs),
+            service=self.service,
+            from_history=self.from_history,
         )
+
+    def is_regular(self, longest: Column, spread: Column) -> Mask:
+        """(queues,) Whether the pauses have a rhythm: long ones, alike in all weeks."""
+        shortest = shortest_of_hours(self.pauses)
+        is_known = self.weeks >= SOME_WEEKS
+        is_long = longest > REGULAR_PAUSE
+        weeks_alike = spread < REGULAR * longest
+        hours_alike = (longest > LONG) | (shortest > ALIKE * longest)
+        return is_known & is_long & weeks_alike & hours_alike
+
+    def longest_silence(
+        self, longest: Column, spread: Column, is_regular: Mask
+    ) -> Column:
+        """(queues,) Seconds that a pause may last at this hour; NaN where no week is known."""
+        twice_longer = 2 * longest
+        by_spread = np.clip(3 * spread, 0.15 * longest, twice_longer)
+        longer_by = np.where(self.weeks >= SOME_WEEKS, by_spread, twice_longer)
+        silence = longest + longer_by
+        with_margin = np.maximum(silence, longest + MARGIN)
+        silence = np.where(is_regular & (longest > LONG), with_margin, silence)
+        return np.where(self.weeks > 0, silence, np.nan)
 
 
 name_of: Callable[[QueueRow], QueueName] = attrgetter("address", "name")
 
 
 def is_followed(row: QueueRow) -> bool:
-    """Not what ends with its client, or is filled by the broker."""
-    return row.kind is QueueKind.USER or (
-        row.kind is QueueKind.SUBSCRIPTION and row.durable
-    )
+    """Return whether the queue outlives its client and is filled by clients, not by the broker."""
+    is_durable_subscription = row.kind is QueueKind.SUBSCRIPTION and row.durable
+    return row.kind is QueueKind.USER or is_durable_subscription
+
+
+def is_gap(facts: Facts, step: float, calendar: Calendar) -> bool:
+    """Return whether nobody knows what came since the poll before, as it is too long ago or in maintenance."""
+    longest_step = max(GAP, GAP_POLLS * facts.interval)
+    is_regular_step = 0 < step <= longest_step
+    return not is_regular_step or calendar.in_maintenance(facts.now)
 
 
 def limited(
     values: NDArray[np.float64], limit: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """No more than the limit, where both are known."""
+    """Return the values, none above its limit where both are known."""
     with np.errstate(invalid="ignore"):
         return np.where(values > limit, limit, values)
 
 
+def raised_where(where: Mask, values: Bytes, others: Bytes) -> Bytes:
+    """Return the higher ones of the values and `others` in some queues (the last axis), the values in the rest."""
+    return np.where(where, np.maximum(values, others), values)
+
+
+def raise_shares(today: Matrix, shares: Matrix, limits: Matrix) -> None:
+    """Raise the shares of today to those of the last five minutes, but not above what would be unusual.
+
+    Args:
+        today: (HIGHS, queues) The highest numbers of the day, which are written to.
+        shares: (2, queues) Shares that expired and were killed, NaN where they are not known.
+        limits: (HIGHS, queues) The highest numbers of 28 days.
+    """
+    queues = np.flatnonzero(~np.isnan(shares[0]))
+    for line, share in zip((EXPIRED, KILLED), shares[:, queues], strict=True):
+        unusual = 1000 * unusual_share(limits[line, queues]) + 1
+        thousandths = limited(1000 * share + 1, unusual)
+        today[line, queues] = np.fmax(today[line, queues], thousandths)
+
+
 def lowest(rates: Bytes) -> Bytes:
-    """(kinds, WEEKS, rows) → of each the lowest week; of three or four the second lowest."""
-    ordered = np.sort(np.where(rates == 0, 255, rates), axis=1)
+    """(kinds, queues) The lowest rate of the weeks, but of three or four weeks the second lowest; 0: not known.
+
+    rates: (kinds, WEEKS, queues)
+    """
+    ordered = np.sort(np.where(rates == 0, NO_WEEK, rates), axis=1)
     count = np.count_nonzero(rates, axis=1)
     low = np.where(count >= SOME_WEEKS, ordered[:, 1], ordered[:, 0])
     return np.where(count > 0, low, 0).astype(np.uint8)
 
 
 def middle(rates: Bytes) -> Column:
-    """Of the weeks (axis 0) of one kind: the lower of the two in the middle."""
-    ordered = np.sort(np.where(rates == 0, 255, rates), axis=0)
+    """(queues,) Messages an hour in the middle week, the lower one of two; NaN where no week is known.
+
+    rates: (WEEKS, queues) of one kind
+    """
+    ordered = np.sort(np.where(rates == 0, NO_WEEK, rates), axis=0)
     count = np.count_nonzero(rates, axis=0)
-    at = np.take_along_axis(ordered, np.maximum(count - 1, 0)[None] // 2, axis=0)[0]
-    return unpacked(np.where(count > 0, at, 0).astype(np.uint8)) - 1
+    week = np.maximum(count - 1, 0) // 2
+    rate = np.take_along_axis(ordered, week[None], axis=0)[0]
+    known = np.where(count > 0, rate, 0).astype(np.uint8)
+    return unpacked(known) - 1
 
 
 def longest_and_spread(pauses: Bytes) -> tuple[Column, Column]:
-    """(WEEKS, hours, rows) → seconds: the longest, and by how much the weeks differ."""
-    of_weeks = pauses.max(axis=1)
-    whole = (pauses > 0).all(axis=1)
-    of_whole = np.where(
-        whole.any(axis=0), whole, of_weeks > 0
-    )  # of a week in part the longest may not be known
-    least = np.where(of_whole, of_weeks, 255).min(axis=0).astype(np.uint8)
-    longest = unpacked(of_weeks.max(axis=0))
-    return longest, longest - unpacked(least)
+    """(queues,) Seconds of the longest pause of all weeks, and by how much the weeks differ.
+
+    Of a week of which some hours are not known the longest pause may not be known: only whole weeks count, if any.
+
+    pauses: (WEEKS, hours, queues)
+    """
+    longest_of_weeks = pauses.max(axis=1)
+    is_whole = (pauses > 0).all(axis=1)
+    counts = np.where(is_whole.any(axis=0), is_whole, longest_of_weeks > 0)
+    shortest_week = np.where(counts, longest_of_weeks, NO_WEEK).min(axis=0)
+    longest = unpacked(longest_of_weeks.max(axis=0))
+    least = unpacked(shortest_week.astype(np.uint8))
+    return longest, longest - least
 
 
-def absence_limit(away: Bytes, fewest: NDArray[np.int64]) -> Column:
-    """(WEEKS, hours, rows) → seconds that consumers may be away at this hour; NaN where fewer weeks are known."""
-    longest, spread = longest_and_spread(away)
-    least = np.where(longest > LONG, MARGIN, 0.15 * longest)
-    limit = longest + np.maximum(
-        np.clip(3 * spread, 0.15 * longest, 0.5 * longest), least
-    )
-    known = np.count_nonzero(away[:, 1], axis=0) >= fewest
-    return np.where(
-        known & (spread <= np.maximum(0.15 * longest, LONG_ABSENCE)), limit, np.nan
-    )
+def shortest_of_hours(pauses: Bytes) -> Column:
+    """(queues,) Seconds of the shortest of all hours' pauses; of (WEEKS, hours, queues)."""
+    known = np.where(pauses > 0, pauses, NO_WEEK)
+    shortest = known.min(axis=(0, 1))
+    return unpacked(shortest.astype(np.uint8))
 
 
-def shares_of_five_minutes(activity: Activity, trend: Trend) -> NDArray[np.float64]:
-    """(expired and killed, queues): of what left over the trend window, NaN where that is little."""
-    gone = np.stack([activity.trend.sum(one) for one in (TREND_EXPIRED, TREND_KILLED)])
-    left = gone.sum(axis=0) + or_zero(trend.rate_out) * trend.seconds
-    return np.where(left >= FEWEST, gone / np.where(left > 0, left, 1.0), np.nan)
+def absence_limit(absences: Bytes, fewest: NDArray[np.int64]) -> Column:
+    """(queues,) Seconds that consumers may be away at this hour; NaN where the weeks are too few or differ too much.
+
+    Args:
+        absences: (WEEKS, hours, queues) Longest absences of the hours around this one, which is the second.
+        fewest: (queues,) In how many weeks this hour must be known.
+    """
+    longest, spread = longest_and_spread(absences)
+    share = 0.15 * longest
+    least_margin = np.where(longest > LONG, MARGIN, share)
+    margin = np.clip(3 * spread, share, 0.5 * longest)
+    limit = longest + np.maximum(margin, least_margin)
+    is_known = np.count_nonzero(absences[:, 1], axis=0) >= fewest
+    is_alike = spread <= np.maximum(share, LONG_ABSENCE)
+    return np.where(is_known & is_alike, limit, np.nan)
+
+
+def shares_of_five_minutes(activity: Activity, trend: Trend) -> Matrix:
+    """(2, queues) Shares that expired and were killed of what left over the trend window; NaN where that is little."""
+    expired = activity.trend.sum(TREND_EXPIRED)
+    killed = activity.trend.sum(TREND_KILLED)
+    settled = or_zero(trend.rate_out) * trend.seconds
+    left = expired + killed + settled
+    shares = np.stack([expired, killed]) / np.where(left > 0, left, 1.0)
+    return np.where(left >= FEWEST, shares, np.nan)
