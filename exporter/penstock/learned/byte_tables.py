@@ -1,8 +1,7 @@
-"""
-What is usual of many queues in a byte a number: by hour of the week, each of the last four, and by day of the last 28.
+"""The usual numbers of many queues, one byte each: by hour of the last four weeks, and by day of the last 28.
 
-Ten steps an octave, so a number is right within 3.5 %. A column for each queue by its name: what was learned outlives
-the broker's numbering, the queue itself for a while, and the agent.
+A byte has ten steps an octave, so that a number is right within 3.5 %. Each queue has a column by its name: its numbers
+outlive the broker's numbering of queues, the agent, and for a while the queue itself.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,155 +16,185 @@ from penstock.settings.calendar import HOURS
 WEEKS = 4
 DAYS = 28
 STEPS = 10
+"""Of a byte in an octave."""
+HIGHEST = 255
 Bytes = NDArray[np.uint8]
+"""Packed numbers; 0 where nothing is known."""
 QueueName = tuple[str, str]
 """Address and queue."""
-_VALUES = np.append(np.nan, 2.0 ** (np.arange(255) / STEPS))
+_STEPS_UP = np.arange(HIGHEST) / STEPS
+_VALUES = np.append(np.nan, 2.0**_STEPS_UP)
+"""The number of each byte."""
 
 
 def packed(values: ArrayLike) -> Bytes:
-    """0 where it is NaN; what is below 1 is 1."""
+    """Return a byte for each number: 0 for NaN, and 1 for all numbers up to 1."""
     numbers = np.asarray(values, np.float64)
-    steps = np.rint(STEPS * np.log2(np.fmax(numbers, 1.0))) + 1
-    return np.where(np.isnan(numbers), 0.0, np.minimum(steps, 255)).astype(np.uint8)
+    octaves = np.log2(np.fmax(numbers, 1.0))
+    steps = np.rint(STEPS * octaves) + 1
+    steps = np.minimum(steps, HIGHEST)
+    return np.where(np.isnan(numbers), 0.0, steps).astype(np.uint8)
 
 
 def unpacked(values: Bytes) -> Column:
-    """NaN where nothing is known."""
-    found: Column = _VALUES[values]
-    return found
+    """Return the number of each byte, NaN for 0."""
+    numbers: Column = _VALUES[values]
+    return numbers
+
+
+def no_hours(kinds: int) -> Bytes:
+    """(kinds, WEEKS, HOURS, 0) Numbers by hour for no queue yet."""
+    return np.empty((kinds, WEEKS, HOURS, 0), np.uint8)
+
+
+def no_days(kinds: int) -> Bytes:
+    """(kinds, DAYS, 0) Numbers by day for no queue yet."""
+    return np.empty((kinds, DAYS, 0), np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
 class ByteTables:
-    """hours: (kinds, WEEKS, HOURS, columns). days: (kinds, DAYS, columns). names: the column of each queue."""
+    """The packed numbers of many queues.
+
+    Attributes:
+        names: The column of each queue.
+        hours: (kinds, WEEKS, HOURS, columns) Numbers by hour.
+        days: (kinds, DAYS, columns) Numbers by day.
+    """
 
     names: Mapping[QueueName, int] = field(default_factory=dict)
-    hours: Bytes = field(
-        default_factory=lambda: np.empty((0, WEEKS, HOURS, 0), np.uint8)
-    )
-    days: Bytes = field(default_factory=lambda: np.empty((0, DAYS, 0), np.uint8))
+    hours: Bytes = field(default_factory=lambda: no_hours(0))
+    days: Bytes = field(default_factory=lambda: no_days(0))
 
     @classmethod
     def of(cls, hours: int, days: int) -> "ByteTables":
-        """For no queue yet; hours, days: how many kinds of each."""
-        return cls(
-            {},
-            np.empty((hours, WEEKS, HOURS, 0), np.uint8),
-            np.empty((days, DAYS, 0), np.uint8),
-        )
+        """Return tables for no queue yet; hours, days: how many kinds of numbers each has."""
+        return cls({}, no_hours(hours), no_days(days))
 
     def places(self, names: Iterable[QueueName]) -> Positions:
-        """The columns of these queues, -1 of those that have none."""
-        return np.fromiter((self.names.get(name, -1) for name in names), np.intp)
+        """Return the column of each queue, -1 where it has none."""
+        columns = (self.names.get(name, -1) for name in names)
+        return np.fromiter(columns, np.intp)
 
     def joined_by(self, names: Sequence[QueueName]) -> "ByteTables":
-        """With columns of their own for these, of which nothing is known yet."""
-        missing = [name for name in dict.fromkeys(names) if name not in self.names]
-        known = {
-            **self.names,
-            **{name: len(self.names) + i for i, name in enumerate(missing)},
-        }
+        """Return the tables with columns for these queues too; a new column knows nothing."""
+        columns = dict(self.names)
+        for name in names:
+            columns.setdefault(name, len(columns))
         width = self.hours.shape[-1]
-        if len(known) > width:  # room for more: each new width copies all
-            width = max(len(known), width + width // 8)
-        return replace(
-            self,
-            names=known,
-            hours=_widened(self.hours, width),
-            days=_widened(self.days, width),
-        )
+        if len(columns) > width:
+            # Room for more, as each new width copies all.
+            width = max(len(columns), width + width // 8)
+        hours = _widened(self.hours, width)
+        days = _widened(self.days, width)
+        return replace(self, names=columns, hours=hours, days=days)
 
-    def without_unused(self, here: Iterable[QueueName], most: int) -> "ByteTables":
-        """Without queues that are not here and of which all is forgotten, or which are more than `most` in all."""
-        used = np.asarray(self.hours.any(axis=(0, 1, 2)))
-        kept = self.names.keys() & set(here)
-        gone = [
-            name for name, at in self.names.items() if name not in kept and used[at]
+    def without_unused(self, present: Iterable[QueueName], most: int) -> "ByteTables":
+        """Return the tables without queues that are not `present` and have no numbers, or are beyond `most` in all."""
+        is_used = np.asarray(self.hours.any(axis=(0, 1, 2)))
+        stay = self.names.keys() & set(present)
+        absent = [
+            name
+            for name, column in self.names.items()
+            if name not in stay and is_used[column]
         ]
-        names = [*kept, *gone[::-1][: max(most - len(kept), 0)]]  # the youngest
+        youngest_first = absent[::-1]
+        room = max(most - len(stay), 0)
+        names = [*stay, *youngest_first[:room]]
         if len(names) == len(self.names):
             return self
-        at = self.places(names)
+        columns = self.places(names)
         return ByteTables(
-            dict(zip(names, range(len(names)), strict=True)),
-            self.hours[..., at],
-            self.days[..., at],
+            names=_numbered(names),
+            hours=self.hours[..., columns],
+            days=self.days[..., columns],
         )
 
     def with_hour(
-        self, hour: int, at: Positions, values: Bytes, *, since: int
+        self, hour: int, columns: Positions, values: Bytes, *, since: int
     ) -> "ByteTables":
-        """values: (kinds, queues) of an hour of the queues with the columns `at`, nothing is known of the others.
+        """Return the tables with the numbers of an hour; nothing is known of other queues, and of hours in between.
 
-        since: the hour recorded before; what was between is not known.
+        Args:
+            hour: The hour, by `Calendar.hour`.
+            columns: Of the queues whose numbers are known.
+            values: (kinds, queues) Their numbers.
+            since: The last hour that is in the tables.
         """
         hours = self.hours.copy()
-        for one in range(max(since + 1, hour - WEEKS * HOURS), hour + 1):
-            hours[:, one // HOURS % WEEKS, one % HOURS] = 0
-        hours[:, hour // HOURS % WEEKS, hour % HOURS, at] = values
+        first_unknown = max(since + 1, hour - WEEKS * HOURS)
+        for unknown in range(first_unknown, hour + 1):
+            hours[:, unknown // HOURS % WEEKS, unknown % HOURS] = 0
+        hours[:, hour // HOURS % WEEKS, hour % HOURS, columns] = values
         return replace(self, hours=hours)
 
     def with_day(
-        self, day: int, at: Positions, values: Bytes, *, since: int
+        self, day: int, columns: Positions, values: Bytes, *, since: int
     ) -> "ByteTables":
-        """The same of a day, which may be recorded several times: the last counts."""
+        """Return the tables with the numbers of a day, like `with_hour`; of the same day the last numbers count."""
         days = self.days.copy()
-        for one in range(max(since + 1, day - DAYS), day + 1):
-            days[:, one % DAYS] = 0
-        days[:, day % DAYS, at] = values
+        first_unknown = max(since + 1, day - DAYS)
+        for unknown in range(first_unknown, day + 1):
+            days[:, unknown % DAYS] = 0
+        days[:, day % DAYS, columns] = values
         return replace(self, days=days)
 
     def moved(
         self, before: NDArray[np.int64], after: NDArray[np.int64]
     ) -> "ByteTables":
-        """With what is known of each hour of `before` at the one of `after`, and of no other hour."""
+        """Return the tables with the numbers of each hour of `before` at the same one of `after`, and no others."""
         hours = np.zeros_like(self.hours)
-        hours[:, after // HOURS % WEEKS, after % HOURS] = self.hours[
-            :, before // HOURS % WEEKS, before % HOURS
-        ]
+        numbers = self.hours[:, before // HOURS % WEEKS, before % HOURS]
+        hours[:, after // HOURS % WEEKS, after % HOURS] = numbers
         return replace(self, hours=hours)
 
     def stored(self) -> tuple[list[QueueName], Bytes, Bytes]:
-        """Names in the order of the columns, and the two tables, without room for more."""
-        width = len(self.names)
-        return [*self.names], self.hours[..., :width], self.days[..., :width]
+        """Return the names in the order of the columns, and the two tables without room for more."""
+        names = [*self.names]
+        width = len(names)
+        return names, self.hours[..., :width], self.days[..., :width]
 
     def restored(
         self, names: Sequence[QueueName], hours: Bytes, days: Bytes
     ) -> "ByteTables":
-        """With as many kinds as this one, from what `stored` says. ValueError: it is not of that size."""
+        """Return tables of as many kinds as these, from the three results of `stored`.
+
+        Raises:
+            ValueError: They are of another size.
+        """
         width = len(names)
+        pairs = [(address, queue) for address, queue in names]
         return ByteTables(
-            {tuple(name): at for at, name in enumerate(names)},  # type: ignore[misc]
-            hours.reshape(*self.hours.shape[:-1], width),
-            days.reshape(*self.days.shape[:-1], width),
+            names=_numbered(pairs),
+            hours=hours.reshape(*self.hours.shape[:-1], width),
+            days=days.reshape(*self.days.shape[:-1], width),
         )
 
-    def around(self, hour: int, at: Positions) -> Bytes:
-        """(kinds, WEEKS, 3, queues): the hour before, this one, the next; of the columns `at`, 0 of those at -1."""
-        return taken(self.hours[:, :, np.arange(hour - 1, hour + 2) % HOURS], at)
+    def around(self, hour: int, columns: Positions) -> Bytes:
+        """(kinds, WEEKS, 3, queues) The numbers of the hour before, this one and the next; 0 for a column of -1."""
+        three_hours = np.arange(hour - 1, hour + 2) % HOURS
+        return taken(self.hours[:, :, three_hours], columns)
 
-    def highest(self, day: int, at: Positions) -> Bytes:
-        """(kinds, queues) of the days before this one."""
-        return taken(
-            np.delete(self.days, day % DAYS, axis=1).max(axis=1, initial=0), at
-        )
+    def highest(self, day: int, columns: Positions) -> Bytes:
+        """(kinds, queues) The highest numbers of the days before this one; 0 for a column of -1."""
+        other_days = np.delete(self.days, day % DAYS, axis=1)
+        return taken(other_days.max(axis=1, initial=0), columns)
 
 
-def taken(values: Bytes, at: Positions) -> Bytes:
-    """Along the last axis, 0 where `at` is -1."""
-    return np.concatenate(
-        [values, np.zeros((*values.shape[:-1], 1), np.uint8)], axis=-1
-    )[..., at]
+def taken(values: Bytes, columns: Positions) -> Bytes:
+    """Return these columns (the last axis) of the values, 0 for a column of -1."""
+    with_zeros = _widened(values, values.shape[-1] + 1)
+    return with_zeros[..., columns]
+
+
+def _numbered(names: Sequence[QueueName]) -> dict[QueueName, int]:
+    return {name: column for column, name in enumerate(names)}
 
 
 def _widened(values: Bytes, width: int) -> Bytes:
+    """Return the values with columns of 0 up to this width."""
     more = width - values.shape[-1]
-    return (
-        np.concatenate(
-            [values, np.zeros((*values.shape[:-1], more), np.uint8)], axis=-1
-        )
-        if more
-        else values
-    )
+    if not more:
+        return values
+    zeros = np.zeros((*values.shape[:-1], more), np.uint8)
+    return np.concatenate([values, zeros], axis=-1)

@@ -402,14 +402,14 @@ class Normal(RowState):
         """Return the state with the numbers of the last hour in the tables."""
         rates = self.counts * (3600 / self.seconds)
         since = self.told if self.told >= 0 else self.hour - 1
-        errors = self.errors_with(rates[INFLOW])
-        is_known = ~np.isnan(self.errors_of_hour(rates[INFLOW])[0])
+        error = self.errors_of_hour(rates[INFLOW])
+        is_known = ~np.isnan(error[0])
         return replace(
             self,
             flows=self.flows_with(rates, since),
             absences=self.absences_with_hour(since),
             told=self.hour,
-            errors=errors,
+            errors=self.errors_with(error),
             hours=self.hours + is_known,
         )
 
@@ -449,9 +449,8 @@ class Normal(RowState):
             ratio = (inflow + 1) / (self.expected.guesses + 1)
             return np.abs(np.log(ratio))
 
-    def errors_with(self, inflow: Column) -> Matrix:
-        """(2, queues) The running mean of the errors with this hour, over a week at most."""
-        error = self.errors_of_hour(inflow)
+    def errors_with(self, error: Matrix) -> Matrix:
+        """(2, queues) The running mean of the errors, over a week at most, with the `error` of this hour."""
         weight = np.maximum(1 / HOURS, 1 / (self.hours + 1))
         mean = self.errors + weight * (error - self.errors)
         mean = np.where(np.isnan(self.errors), error, mean)
