@@ -316,24 +316,31 @@ class Normal(RowState):
         service: ServiceTime,
     ) -> "Normal":
         """Return the state with the highest of the last five minutes, no more than what raises a condition."""
-        limits = self.expected.highs
         seconds_without_gap = facts.now - self.gap
         is_covered = seconds_without_gap >= trend.seconds + facts.interval
         shares = shares_of_five_minutes(activity, trend)
         shares = np.where(is_covered, shares, np.nan)
         today = self.today.copy()
-        raise_shares(today, shares, limits)
-        milliseconds = limited(1000 * service.now, 2 * limits[SERVICE])
-        inflow = 300 * trend.rate_in
-        pace = 3600 * service.pace
-        depth = facts.messages - or_zero(facts.scheduled)
-        for high, numbers in zip(
-            today[PEAK:], (inflow, milliseconds, pace, depth), strict=True
-        ):
-            np.fmax(high, numbers, out=high)
+        raise_shares(today, shares, self.expected.highs)
+        self.raise_highs(today, facts, trend, service)
         absence = self.absence_seconds(facts.now, timers)
         absent = np.maximum(self.absent, absence)
         return replace(self, today=today, shares=shares, absent=absent)
+
+    def raise_highs(
+        self, today: Matrix, facts: Facts, trend: Trend, service: ServiceTime
+    ) -> None:
+        """Raise the highest inflow, service time, pace and depth of today to those of the last five minutes."""
+        milliseconds = 1000 * service.now
+        usual_milliseconds = self.expected.highs[SERVICE]
+        numbers = (
+            300 * trend.rate_in,
+            limited(milliseconds, 2 * usual_milliseconds),
+            3600 * service.pace,
+            facts.messages - or_zero(facts.scheduled),
+        )
+        for highest, number in zip(today[PEAK:], numbers, strict=True):
+            np.fmax(highest, number, out=highest)
 
     def absence_seconds(self, now: float, timers: QueueTimers) -> Column:
         """(queues,) For how long messages have waited without a consumer; 0 without one, NaN over a holiday."""
@@ -681,8 +688,8 @@ def middle(rates: Bytes) -> Column:
     count = np.count_nonzero(rates, axis=0)
     week = np.maximum(count - 1, 0) // 2
     rate = np.take_along_axis(ordered, week[None], axis=0)[0]
-    known = np.where(count > 0, rate, 0).astype(np.uint8)
-    return unpacked(known) - 1
+    rate = np.where(count > 0, rate, 0)
+    return unpacked(rate.astype(np.uint8)) - 1
 
 
 def longest_and_spread(pauses: Bytes) -> tuple[Column, Column]:
@@ -703,8 +710,8 @@ def longest_and_spread(pauses: Bytes) -> tuple[Column, Column]:
 
 def shortest_of_hours(pauses: Bytes) -> Column:
     """(queues,) Seconds of the shortest of all hours' pauses; of (WEEKS, hours, queues)."""
-    known = np.where(pauses > 0, pauses, NO_WEEK)
-    shortest = known.min(axis=(0, 1))
+    without_unknown = np.where(pauses > 0, pauses, NO_WEEK)
+    shortest = without_unknown.min(axis=(0, 1))
     return unpacked(shortest.astype(np.uint8))
 
 

@@ -1,10 +1,11 @@
-"""How long is normal, per (queue, client) or per queue: learned from waits and gaps; its thresholds.
+"""How long is normal, per (queue, client) or per queue: timeouts learned from gaps, and since when queues wait.
 
-Gaps go into a histogram with bins that grow by the square root of two; older ones fade. Little evidence asks for a
-long patience, much of it for three times the 98th percentile. A gap longer than the patience of its time was judged
-unhealthy and teaches nothing, until the third such gap that ends by itself: then this is how the client works.
+Gaps go into a histogram with bins that grow by the square root of two; older gaps fade. Little evidence leads to a long
+timeout, much of it to three times the 98th percentile. A gap longer than the timeout of its time counted as unhealthy
+and teaches nothing, until the third such gap that ends by itself: then this is how the client works.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from penstock.core.state import RowState, column, unindexed
 from penstock.core.table import Column, Index, Mask, Positions, put
 from penstock.core.windows import longer, since
+from penstock.model import QueueRow
 from penstock.observation.facts import JUDGED, Facts
 from penstock.observation.poll import Groups
 from penstock.observation.unacked import QueueTimers, Unacked
@@ -25,13 +27,17 @@ from penstock.settings.constants import Constants
 BINS = 48
 FIRST_EDGE = 0.25
 LONG_GAPS = 3
+"""Gaps that counted as unhealthy, of which the median is learned."""
 FEW = 50.0
+"""Below this weight the longest gap decides, not the percentile."""
 MANY = 500.0
-"""Weights below which the longest gap decides, and below which the cold patience is the least."""
+"""Below this weight no timeout is below the cold one."""
+QUANTILE = 0.98
 EDGES: Column = FIRST_EDGE * 2.0 ** (np.arange(BINS) / 2)
+"""Upper edges of the bins, seconds."""
 
 LONG = 5.0
-"""Seconds; gaps below it leave the patience of something little known as it is."""
+"""Seconds; shorter gaps leave the timeout of a row with few gaps as it is."""
 
 Histogram = NDArray[np.float32]
 Slots = NDArray[np.int32]
@@ -39,7 +45,7 @@ Slots = NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """What was learned of one thing: its row of a `LearnedTimeout`."""
+    """All that was learned about one thing: its row of a `LearnedTimeout`."""
 
     weights: Histogram
     weight: float
@@ -50,100 +56,102 @@ class Learned:
 
 @dataclass(frozen=True, slots=True)
 class LearnedTimeout(RowState):
-    """What was learned, a row for each row of `index`.
-
-    weights (slots, bins), the histograms of those that have learned something, as most clients of a large broker have
-    nothing to do, without the last bins that are 0 in all. weight: their sums; longest: the longest gap, decayed; q98:
-    derived when a row learns something; long_gaps (LONG_GAPS, rows): gaps that were longer than the timeout of their
-    time, NaN where none.
-    """
+    """The gaps that were learned, a row for each row of `index`."""
 
     weight: Column = column(0.0, saved=False)
+    """Sum of the row's histogram."""
     longest: Column = column(0.0, saved=False)
+    """Longest gap, which fades, seconds."""
     q98: Column = column(0.0, saved=False)
+    """98th percentile of the gaps, seconds; computed when the row learns a gap."""
     long_gaps: NDArray[np.float64] = column(lines=LONG_GAPS, saved=False)
+    """(LONG_GAPS, rows) Gaps longer than the timeout of their time, seconds; NaN where there is none."""
     slot: Slots = column(-1, dtype=np.int32, saved=False)
     """The place of each row's histogram in `weights`, -1 where it has none."""
     weights: Histogram = unindexed(lambda: np.empty((0, 0), np.float32))
+    """(slots, bins) Histograms of the rows that have learned something, as most clients of a large broker are idle. The
+    last bins, which are 0 in all, are left out.
+    """
     dormant: dict[Any, "Learned"] = unindexed(dict)
-    """What was learned of things that are not there now, by their row: a client that reconnects is the same."""
+    """Things that are not there now, by their row: a client that reconnects is the same."""
     capacity: int = unindexed(int)
     """How many of them are kept at most."""
 
     def advance(
         self, index: Index[Any], *, renumbered: bool = False
     ) -> "LearnedTimeout":
-        """The same by the rows of `index`; a new row has learned nothing, unless it was there before.
+        """Return the state by the rows of `index`; a new row has learned nothing, unless it was there before.
 
-        renumbered: what is not in `index` is not gone, its rows are only about to come again.
+        renumbered: rows that are not in `index` are not gone, they are about to get new keys.
         """
         if index is self.index:
             return self
         moved = self.reindexed(index)
-        dormant = dict(self.dormant)
         in_use = np.flatnonzero(moved.slot >= 0)
         weights = self.weights[moved.slot[in_use]]
         moved.slot[in_use] = np.arange(len(in_use))
-        # What would make its timeout another than that of an unknown one: names that never come again are many.
-        worth = (
-            (self.weight >= FEW)
-            | (self.longest >= LONG)
-            | ~np.isnan(self.long_gaps).all(axis=0)
-        )
-        worth |= renumbered & (self.weight > 0)
-        for row in np.flatnonzero(
-            (index.positions(self.index.keys) < 0) & worth
-        ).tolist():
-            dormant[self.index.rows[row]] = self.learned(row)
-        back: list[Histogram] = []
-        for row in index.new_since(self.index).tolist() if dormant else ():
-            known = dormant.pop(index.rows[row], None)
-            if known is not None:
-                moved.slot[row] = len(weights) + len(back)
-                back.append(known.weights)
-                moved.long_gaps[:, row] = known.long_gaps
-                moved.longest[row], moved.weight[row], moved.q98[row] = (
-                    known.longest,
-                    known.weight,
-                    known.q98,
-                )
-        # Rows that are numbered again take theirs back at the next poll: nothing is forgotten in between.
+        dormant = self.dormant | self._departed(index, renumbered=renumbered)
+        returned: dict[int, Learned] = {}
+        if dormant:
+            returned = take_returned(dormant, index, index.new_since(self.index))
+        moved.restore(returned, first_slot=len(weights))
         capacity = dormant_capacity(self.capacity, len(index))
-        while len(index) and len(dormant) > capacity:
-            del dormant[next(iter(dormant))]
-        weights = (
-            np.concatenate([widened(weights, len(weights), BINS), back])
-            if back
-            else weights
-        )
-        used = int(np.flatnonzero(weights.any(axis=0)).max(initial=-1)) + 1
+        # Rows that get new keys take theirs back at the next poll: until then nothing is forgotten.
+        if len(index):
+            forget_oldest(dormant, capacity)
+        weights = with_histograms(weights, [*returned.values()])
         return replace(
-            moved, weights=weights[:, :used].copy(), dormant=dormant, capacity=capacity
+            moved,
+            weights=without_empty_bins(weights),
+            dormant=dormant,
+            capacity=capacity,
         )
+
+    def _departed(self, index: Index[Any], *, renumbered: bool) -> dict[Any, "Learned"]:
+        """Return what was learned about the rows that are not in `index`, as far as it is worth keeping.
+
+        It is if it makes another timeout than that of an unknown row, as names that never return are many.
+        """
+        has_long_gap = ~np.isnan(self.long_gaps).all(axis=0)
+        is_worth = (self.weight >= FEW) | (self.longest >= LONG) | has_long_gap
+        if renumbered:
+            is_worth |= self.weight > 0
+        is_absent = index.positions(self.index.keys) < 0
+        rows = np.flatnonzero(is_absent & is_worth)
+        return {self.index.rows[row]: self.learned(row) for row in rows.tolist()}
+
+    def restore(self, returned: dict[int, "Learned"], first_slot: int) -> None:
+        """Write what is known about these rows; the slots of their histograms begin with the first one."""
+        for slot, (row, learned) in enumerate(returned.items(), first_slot):
+            self.slot[row] = slot
+            self.long_gaps[:, row] = learned.long_gaps
+            self.longest[row] = learned.longest
+            self.weight[row] = learned.weight
+            self.q98[row] = learned.q98
 
     def histograms(self, rows: Positions) -> Histogram:
-        """(rows, BINS): the weights of some rows."""
+        """(rows, BINS) The histograms of some rows."""
         slot = self.slot[rows]
-        found = np.zeros((len(rows), BINS), np.float32)
-        found[slot >= 0, : self.weights.shape[1]] = self.weights[slot[slot >= 0]]
-        return found
+        has_slot = slot >= 0
+        bins_in_use = self.weights.shape[1]
+        histograms = np.zeros((len(rows), BINS), np.float32)
+        histograms[has_slot, :bins_in_use] = self.weights[slot[has_slot]]
+        return histograms
 
     def laid_aside(self) -> "LearnedTimeout":
-        """All as of things that are not there now: their rows are about to be numbered again."""
-        return replace(
-            self.advance(Index.empty(), renumbered=True), index=Index.empty()
-        )
+        """Return the state with all rows dormant: they are about to get new keys."""
+        without_rows = self.advance(Index.empty(), renumbered=True)
+        return replace(without_rows, index=Index.empty())
 
     def learned(self, row: int) -> "Learned":
-        weight, longest, q98 = (
-            float(column[row]) for column in (self.weight, self.longest, self.q98)
-        )
+        """Return what was learned about one row."""
+        rows = np.array([row])
         return Learned(
-            self.histograms(np.array([row]))[0],
-            weight,
-            longest,
-            q98,
-            self.long_gaps[:, row].copy(),
+            weights=self.histograms(rows)[0],
+            weight=float(self.weight[row]),
+            longest=float(self.longest[row]),
+            q98=float(self.q98[row]),
+            long_gaps=self.long_gaps[:, row].copy(),
         )
 
     def seconds(
@@ -153,215 +161,353 @@ class LearnedTimeout(RowState):
         configured: Column | None = None,
         rows: Positions | slice = slice(None),
     ) -> Column:
-        """The patience of `rows`; a configured one (not NaN; of all rows) wins."""
+        """(rows,) Seconds that a gap may last; a configured number (not NaN; of all rows) has priority."""
         weight = self.weight[rows]
         cold = constants.cold
-        usual = constants.factor * np.where(
-            weight < FEW, self.longest[rows], self.q98[rows]
-        )
+        longest = np.where(weight < FEW, self.longest[rows], self.q98[rows])
+        usual = constants.factor * longest
         learned = np.where(weight < MANY, np.maximum(cold, usual), usual)
-        # A cold patience below the floor was asked for, as in short recordings.
-        patience: Column = np.clip(
-            learned,
-            min(constants.floor_seconds(interval), cold),
-            max(constants.cap, cold),
-        )
-        return (
-            patience
-            if configured is None
-            else put(patience, ~np.isnan(configured[rows]), configured[rows])
-        )
+        # A cold timeout below the floor is one that was asked for, as in short recordings.
+        floor = min(constants.floor_seconds(interval), cold)
+        cap = max(constants.cap, cold)
+        timeout: Column = np.clip(learned, floor, cap)
+        if configured is None:
+            return timeout
+        configured = configured[rows]
+        return put(timeout, ~np.isnan(configured), configured)
 
     def learn(
-        self, at: Positions, gaps: Column, patience: Column, constants: Constants
+        self, rows: Positions, gaps: Column, timeouts: Column, constants: Constants
     ) -> "LearnedTimeout":
-        """With `gaps` (seconds) of the rows `at`, each against the patience of its time; a row may come again."""
-        usual = gaps <= patience
-        return self.add(at[usual], gaps[usual], constants).learn_long(
-            at[~usual], gaps[~usual], constants
-        )
+        """Return the state with `gaps` (seconds), each against the timeout of its time; a row may have several."""
+        is_usual = gaps <= timeouts
+        learned = self.add(rows[is_usual], gaps[is_usual], constants)
+        return learned.learn_long(rows[~is_usual], gaps[~is_usual], constants)
 
     def add(
-        self, at: Positions, gaps: Column, constants: Constants
+        self, rows: Positions, gaps: Column, constants: Constants
     ) -> "LearnedTimeout":
-        if not len(at):
+        """Return the state with `gaps` (seconds) in the histograms of their rows; each lets the older gaps fade."""
+        if not len(rows):
             return self
-        counts = np.bincount(at)
+        counts = np.bincount(rows)
         touched = np.flatnonzero(counts > 0)
-        place = np.empty(len(counts), np.intp)
-        place[touched] = np.arange(len(touched))
-        fading = (constants.decay ** np.arange(counts.max() + 1))[counts[touched]]
-        into = bins(gaps)
-        used = max(self.weights.shape[1], int(into.max()) + 1)
+        gaps_of_touched = counts[touched]
+        fading = constants.decay**gaps_of_touched
+        state = self._with_room_for(touched, bins(gaps))
+        slots = state.slot[touched]
+        histograms = state.weights.take(slots, axis=0)
+        histograms *= fading[:, None].astype(np.float32)
+        position_in_touched = np.cumsum(counts > 0) - 1
+        add_gaps(histograms, position_in_touched[rows], bins(gaps))
+        state.weights[slots] = histograms
+        state.weight[touched] = state.weight[touched] * fading + gaps_of_touched
+        state.longest[touched] *= fading
+        np.maximum.at(state.longest, rows, gaps)
+        percentile = quantile(histograms, QUANTILE)
+        state.q98[touched] = np.minimum(percentile, state.longest[touched])
+        return state
+
+    def _with_room_for(
+        self, rows: Positions, bins_of_gaps: Positions
+    ) -> "LearnedTimeout":
+        """Return a copy that may be written to, with a histogram for each of these rows, as wide as these bins."""
         slot = self.slot.copy()
-        weight = self.weight.copy()
-        longest = self.longest.copy()
-        q98 = self.q98.copy()
-        first = touched[slot[touched] < 0]
-        slot[first] = len(self.weights) + np.arange(len(first))
-        weights = widened(self.weights, len(self.weights) + len(first), used)
-        taught = weights.take(slot[touched], axis=0)
-        taught *= fading[:, None].astype(np.float32)
-        np.add.at(taught.reshape(-1), place[at] * used + into, np.float32(1))
-        weights[slot[touched]] = taught
-        weight[touched] = weight[touched] * fading + counts[touched]
-        longest[touched] *= fading
-        np.maximum.at(longest, at, gaps)
-        q98[touched] = np.minimum(quantile(taught, 0.98), longest[touched])
+        first_time = rows[slot[rows] < 0]
+        used = len(self.weights)
+        size = used + len(first_time)
+        slot[first_time] = np.arange(used, size)
+        width = max(self.weights.shape[1], int(bins_of_gaps.max()) + 1)
         return replace(
-            self, weights=weights, slot=slot, weight=weight, longest=longest, q98=q98
+            self,
+            weights=widened(self.weights, size, width),
+            slot=slot,
+            weight=self.weight.copy(),
+            longest=self.longest.copy(),
+            q98=self.q98.copy(),
         )
 
     def learn_long(
-        self, at: Positions, gaps: Column, constants: Constants
+        self, rows: Positions, gaps: Column, constants: Constants
     ) -> "LearnedTimeout":
-        """With gaps that were judged unhealthy; of three of a row their median is learned."""
-        if not len(at):
+        """Return the state with `gaps` that counted as unhealthy; of each three of a row their median is learned."""
+        if not len(rows):
             return self
         long_gaps = self.long_gaps.copy()
-        medians = []
-        for row, gap in zip(at.tolist(), gaps.tolist(), strict=True):
+        full_rows: list[int] = []
+        medians: list[float] = []
+        for row, gap in zip(rows.tolist(), gaps.tolist(), strict=True):
             free = np.flatnonzero(np.isnan(long_gaps[:, row]))
             long_gaps[free[0], row] = gap
             if len(free) == 1:
-                medians.append((row, float(np.median(long_gaps[:, row]))))
+                full_rows.append(row)
+                medians.append(float(np.median(long_gaps[:, row])))
                 long_gaps[:, row] = np.nan
-        rows = np.array([row for row, _ in medians], np.intp)
-        return replace(self, long_gaps=long_gaps).add(
-            rows, np.array([median for _, median in medians]), constants
-        )
+        state = replace(self, long_gaps=long_gaps)
+        return state.add(np.array(full_rows, np.intp), np.array(medians), constants)
+
+
+def take_returned(
+    dormant: dict[Any, Learned], index: Index[Any], new_rows: Positions
+) -> dict[int, Learned]:
+    """Take what is known about the new rows of `index` out of `dormant`; return it by their positions."""
+    returned = {}
+    for row in new_rows.tolist():
+        learned = dormant.pop(index.rows[row], None)
+        if learned is not None:
+            returned[row] = learned
+    return returned
+
+
+def forget_oldest(dormant: dict[Any, Learned], capacity: int) -> None:
+    while len(dormant) > capacity:
+        oldest = next(iter(dormant))
+        del dormant[oldest]
+
+
+def with_histograms(weights: Histogram, learned: Sequence[Learned]) -> Histogram:
+    """(slots, bins) The histograms, and behind them those that were learned."""
+    if not learned:
+        return weights
+    wide = widened(weights, len(weights), BINS)
+    return np.concatenate([wide, [row.weights for row in learned]])
+
+
+def without_empty_bins(weights: Histogram) -> Histogram:
+    """(slots, bins) A copy of the histograms without the last bins, which are 0 in all."""
+    used = np.flatnonzero(weights.any(axis=0))
+    width = int(used.max(initial=-1)) + 1
+    return weights[:, :width].copy()
 
 
 def widened(weights: Histogram, rows: int, columns: int) -> Histogram:
-    """A copy with so many rows and columns, 0 where there was none."""
+    """(rows, columns) A copy of the histograms, 0 where there was none."""
     wider = np.zeros((rows, columns), np.float32)
     wider[: len(weights), : weights.shape[1]] = weights
     return wider
 
 
+def add_gaps(histograms: Histogram, rows: Positions, bins_of_gaps: Positions) -> None:
+    """Add 1 for each gap to its bin of its row; a bin may get several."""
+    width = histograms.shape[1]
+    flat = histograms.reshape(-1)
+    np.add.at(flat, rows * width + bins_of_gaps, np.float32(1))
+
+
 def bins(gaps: Column) -> Positions:
-    """The bin of each gap: the first whose upper edge is not below it."""
+    """Return the bin of each gap: the first whose upper edge is not below it."""
     return np.minimum(np.searchsorted(EDGES, gaps), BINS - 1)
 
 
 def quantile(weights: Histogram, share: float) -> Column:
-    """Upper edge of the bin in which each row's cumulative weight reaches `share` of its sum."""
+    """(rows,) Upper edge of the bin in which the row's cumulative weight reaches `share` of its sum."""
     by_bin = np.ascontiguousarray(weights.T)
-    reached = np.zeros(len(weights), np.float32)
+    cumulative = np.zeros(len(weights), np.float32)
     wanted = np.float32(share) * by_bin.sum(axis=0)
-    at = np.zeros(len(weights), np.intp)
+    bin_of_row = np.zeros(len(weights), np.intp)
     for weight in by_bin:
-        reached += weight
-        below = reached < wanted
-        if not below.any():
+        cumulative += weight
+        is_below = cumulative < wanted
+        if not is_below.any():
             break
-        at += below
-    return EDGES[np.minimum(at, BINS - 1)]
+        bin_of_row += is_below
+    return EDGES[np.minimum(bin_of_row, BINS - 1)]
+
+
+# --- since when queues wait
 
 
 def advance_timers(
     timers: QueueTimers,
     dispatch: LearnedTimeout,
-    found: Facts,
-    then: float,
+    facts: Facts,
+    previous: float,
     constants: Constants,
 ) -> tuple[QueueTimers, LearnedTimeout, Column]:
-    """The timers after this poll, what the ends of waits for a delivery teach about the queues, and how long absences
-    were that ended, NaN where none did.
+    """Return the timers after a poll, the timeouts with the waits that ended, and (queues,) the absences that ended.
 
-    then: the poll before, NaN where there was none. A counter that has not moved since has been still from then on, but
-    not that of a queue that is paused or has no consumer.
+    Args:
+        timers: After the poll before.
+        dispatch: For how long a queue usually waits until it delivers.
+        facts: The numbers of this poll.
+        previous: When the poll before was, NaN where there was none. A counter that has not moved since has stood still
+            from then on, but not that of a queue that is paused or has no consumer.
+        constants: Of the judgement.
     """
-    before = timers.reindexed(found.queues, found.known)
-    now = found.now
+    before = timers.reindexed(facts.queues, facts.known)
     read = timers.read
-    if found.queues is not timers.index:
-        kept = timers.were_read(found.queues.positions(timers.index.keys) < 0)
-        if len(kept) > len(read):
-            read = dict.fromkeys(kept[-dormant_capacity(0, len(found.queues)) :])
-        fresh = found.queues.new_since(timers.index)
-        before.had_consumer[fresh] = [
-            (row.address, row.name) in read for row in found.queues.rows[fresh]
-        ]
-    then = now if np.isnan(then) else then
-    shut = (found.consumers == 0) | (found.paused > 0) | (found.address.paused > 0)
-    settles = found.d_settled > 0
-    there = found.consumers > 0
-    unread = np.isnan(found.consumers)
-    served = there | settles
-    moves = settles | (found.d_delivered > 0) | ~found.known | shut
-    dispatch = dispatch.advance(found.queues)
-    ended = (found.d_delivered > 0) & ~np.isnan(before.still) & ~np.isnan(before.ready)
-    waits = now - np.fmax(before.still, before.ready)
-    at = np.flatnonzero(ended & (waits > 0))
-    dispatch = dispatch.learn(
-        at, waits[at], dispatch.seconds(constants, found.interval, rows=at), constants
-    )
-    # Who came and went between two polls ended no absence: no one was gone for longer than that.
-    ended = served & (before.absent < then) & ~np.isnan(before.ready)
-    # Until the first consumer comes none is absent.
-    absences = np.where(
-        ended & before.had_consumer, now - np.fmax(before.absent, before.ready), np.nan
-    )
-    expired = np.where(
-        served, np.nan, np.where(found.d_expired > 0, now, before.expired)
-    )
-    ready = since(
-        (found.ready > 0) | (longer(-expired, -now, -constants.cap) & ~found.keeps),
-        before.ready,
-        now,
-    )
-    # What is delivered again after a delay is scheduled in between.
-    later = ~settles & (found.messages > 0) & ~np.isnan(before.present)
-    present = (
-        later
-        | (found.messages > found.scheduled)
-        | (found.delivering > 0)
-        | ~np.isnan(ready)
-    )
-    timers = QueueTimers(
-        index=found.queues,
-        still=since(~moves, before.still, then),
+    if facts.queues is not timers.index:
+        read = read_queues(timers, facts.queues)
+        mark_read_before(before, facts.queues, timers.index, read)
+    if np.isnan(previous):
+        previous = facts.now
+    dispatch = dispatch.advance(facts.queues)
+    dispatch = learn_waits(dispatch, before, facts, constants)
+    absences = ended_absences(before, facts, previous)
+    after = timers_after(before, facts, previous, constants)
+    return replace(after, read=read), dispatch, absences
+
+
+def timers_after(
+    before: QueueTimers, facts: Facts, previous: float, constants: Constants
+) -> QueueTimers:
+    """Return since when each queue is as it is now; `before` is by the queues of this poll."""
+    expired = last_expiry(before, facts)
+    ready = ready_since(before, facts, expired, constants)
+    is_present = has_due_messages(before, facts, ready)
+    is_idle = ~(facts.d_settled > 0)
+    is_without_input = facts.known & (facts.address.d_added == 0)
+    idle_from = np.where(facts.known, previous, facts.now)
+    return QueueTimers(
+        index=facts.queues,
+        still=since(stands_still(facts), before.still, previous),
         ready=ready,
-        # Where the number of consumers is missing no one came and no one went. Who came and went is absent from now on.
-        absent=put(
-            since(~there & ~unread, put(before.absent, settles, np.nan), now),
-            unread & ~served,
-            before.absent,
-        ),
-        unsettled=since(~settles, before.unsettled, np.where(found.known, then, now)),
-        present=since(present, before.present, now),
-        blocked=since(found.known & (found.address.d_added == 0), before.blocked, then),
+        absent=absent_since(before, facts),
+        unsettled=since(is_idle, before.unsettled, idle_from),
+        present=since(is_present, before.present, facts.now),
+        blocked=since(is_without_input, before.blocked, previous),
         expired=expired,
-        read=read,
-        # Up to the poll before: the first consumer that ever comes ends an absence, it does not make it a worse one.
-        had_consumer=before.had_consumer
-        | np.where(
-            found.known,
-            np.isnan(before.absent) | (found.settled > found.d_settled),
-            found.settled > 0,
-        ),
+        had_consumer=had_consumer(before, facts),
     )
-    return timers, dispatch, absences
+
+
+def read_queues(
+    timers: QueueTimers, queues: Index[QueueRow]
+) -> dict[tuple[str, str], None]:
+    """Return address and name of the queues that are gone and had a consumer, with those that went at this poll."""
+    is_gone = queues.positions(timers.index.keys) < 0
+    names = timers.were_read(is_gone)
+    if len(names) <= len(timers.read):
+        return dict(timers.read)
+    capacity = dormant_capacity(0, len(queues))
+    return dict.fromkeys(names[-capacity:])
+
+
+def mark_read_before(
+    timers: QueueTimers,
+    queues: Index[QueueRow],
+    previous: Index[QueueRow],
+    read: dict[tuple[str, str], None],
+) -> None:
+    """Write for the new queues whether one of the same name had a consumer."""
+    fresh = queues.new_since(previous)
+    rows = queues.rows[fresh]
+    timers.had_consumer[fresh] = [(row.address, row.name) in read for row in rows]
+
+
+def is_paused(facts: Facts) -> Mask:
+    """(queues,) Whether the queue or its address is paused."""
+    return (facts.paused > 0) | (facts.address.paused > 0)
+
+
+def stands_still(facts: Facts) -> Mask:
+    """(queues,) Whether nothing was delivered and settled since the poll before, although it might have been."""
+    moves = (facts.d_settled > 0) | (facts.d_delivered > 0)
+    cannot_move = (facts.consumers == 0) | is_paused(facts)
+    return ~(moves | cannot_move | ~facts.known)
+
+
+def is_served(facts: Facts) -> Mask:
+    """(queues,) Whether a consumer is there, or was: messages were settled."""
+    return (facts.consumers > 0) | (facts.d_settled > 0)
+
+
+def learn_waits(
+    dispatch: LearnedTimeout, before: QueueTimers, facts: Facts, constants: Constants
+) -> LearnedTimeout:
+    """Return the timeouts with the waits for a delivery that ended at this poll."""
+    delivers = facts.d_delivered > 0
+    was_waiting = ~np.isnan(before.still) & ~np.isnan(before.ready)
+    seconds = facts.now - np.fmax(before.still, before.ready)
+    queues = np.flatnonzero(delivers & was_waiting & (seconds > 0))
+    timeouts = dispatch.seconds(constants, facts.interval, rows=queues)
+    return dispatch.learn(queues, seconds[queues], timeouts, constants)
+
+
+def ended_absences(before: QueueTimers, facts: Facts, previous: float) -> Column:
+    """(queues,) Seconds of the absence of consumers that ended at this poll; NaN where none did."""
+    # A consumer that came and went between two polls ended no absence: none was away for longer than that.
+    was_absent = (before.absent < previous) & ~np.isnan(before.ready)
+    # Before the first consumer came none was absent.
+    has_ended = is_served(facts) & was_absent & before.had_consumer
+    absent_from = np.fmax(before.absent, before.ready)
+    return np.where(has_ended, facts.now - absent_from, np.nan)
+
+
+def last_expiry(before: QueueTimers, facts: Facts) -> Column:
+    """(queues,) When messages last expired since there is no consumer; NaN where none did."""
+    expired = np.where(facts.d_expired > 0, facts.now, before.expired)
+    return np.where(is_served(facts), np.nan, expired)
+
+
+def ready_since(
+    before: QueueTimers, facts: Facts, expired: Column, constants: Constants
+) -> Column:
+    """(queues,) Since when messages are ready; messages that expired count as ready for `cap` seconds."""
+    expired_lately = longer(-expired, -facts.now, -constants.cap) & ~facts.keeps
+    is_ready = (facts.ready > 0) | expired_lately
+    return since(is_ready, before.ready, facts.now)
+
+
+def has_due_messages(before: QueueTimers, facts: Facts, ready: Column) -> Mask:
+    """(queues,) Whether messages are there that are due, also in the buffers of consumers."""
+    is_due = (facts.messages > facts.scheduled) | (facts.delivering > 0)
+    # A message that is delivered again after a delay is scheduled in between.
+    had_due = (facts.messages > 0) & ~np.isnan(before.present)
+    waits_for_redelivery = had_due & ~(facts.d_settled > 0)
+    return waits_for_redelivery | is_due | ~np.isnan(ready)
+
+
+def absent_since(before: QueueTimers, facts: Facts) -> Column:
+    """(queues,) Since when no consumer is there; NaN where one is."""
+    settles = facts.d_settled > 0
+    is_attended = facts.consumers > 0
+    is_unknown = np.isnan(facts.consumers)
+    # A consumer that came and went is absent from now on.
+    absent = put(before.absent, settles, np.nan)
+    absent = since(~is_attended & ~is_unknown, absent, facts.now)
+    # Where the number of consumers is missing, none came and none went.
+    stays = is_unknown & ~is_served(facts)
+    return put(absent, stays, before.absent)
+
+
+def had_consumer(before: QueueTimers, facts: Facts) -> Mask:
+    """(queues,) Whether a consumer was there at a poll before this one, or has settled messages before it.
+
+    The first consumer of all ends an absence, it makes no absence worse.
+    """
+    settled_before = facts.settled > facts.d_settled
+    was_there = np.isnan(before.absent) | settled_before
+    first_poll = facts.settled > 0
+    return before.had_consumer | np.where(facts.known, was_there, first_poll)
+
+
+# --- stall thresholds
 
 
 def advance_patience(
     before: LearnedTimeout,
     unacked: Unacked,
     clients: Grouping[ClientSeries],
-    found: Facts,
+    facts: Facts,
     constants: Constants,
 ) -> tuple[LearnedTimeout, Column]:
-    """What the clients taught by this poll, and the patience of each of them."""
-    patience = before.advance(clients.index)
-    configured = clients.index.column(
+    """Return what the gaps of this poll taught about the clients, and (clients,) the stall threshold in seconds."""
+    learned = before.advance(clients.index)
+    configured = configured_patience(clients)
+    consumers = np.flatnonzero(~np.isnan(unacked.gaps) & (clients.member >= 0))
+    members = clients.member[consumers]
+    gaps = unacked.gaps[consumers]
+    thresholds = learned.seconds(constants, facts.interval, configured, members)
+    learned = learned.learn(members, gaps, thresholds, constants)
+    return learned, learned.seconds(constants, facts.interval, configured)
+
+
+def configured_patience(clients: Grouping[ClientSeries]) -> Column:
+    """(clients,) The stall threshold that operators gave, seconds; NaN where they gave none."""
+    return clients.index.column(
         "patience", lambda series: number_or_nan(series.said.patience)
     )
-    learns = np.flatnonzero(~np.isnan(unacked.gaps) & (clients.member >= 0))
-    at = clients.member[learns]
-    before_these = patience.seconds(constants, found.interval, configured, at)
-    patience = patience.learn(at, unacked.gaps[learns], before_these, constants)
-    return patience, patience.seconds(constants, found.interval, configured)
 
 
 def eager_patience(
@@ -372,38 +518,39 @@ def eager_patience(
     interval: float,
     constants: Constants,
 ) -> Column:
-    """`usual`, per consumer, but where a buffer is seen to be full the longest of few gaps counts twice, not thrice."""
-    at = np.flatnonzero(full)
-    at = at[~np.isnan(usual[at])]
-    sooner = usual.copy()
-    rows = groups.clients.member[at]
-    configured = groups.clients.index.column(
-        "patience", lambda series: number_or_nan(series.said.patience)
-    )
-    thrice = patience.seconds(constants, interval, configured, rows)
-    twice = patience.seconds(
-        replace(constants, factor=min(constants.factor, 2.0)),
-        interval,
-        configured,
-        rows,
-    )
-    sooner[at] = np.where(patience.weight[rows] < FEW, twice, thrice)
-    return sooner
+    """(consumers,) The stall thresholds in seconds, shorter where a buffer is `full`.
+
+    There the longest of few gaps counts twice, not three times.
+
+    usual: (consumers,) The stall thresholds otherwise; NaN for a consumer that is not judged.
+    """
+    consumers = np.flatnonzero(full)
+    consumers = consumers[~np.isnan(usual[consumers])]
+    clients = groups.clients.member[consumers]
+    configured = configured_patience(groups.clients)
+    thrice = patience.seconds(constants, interval, configured, clients)
+    constants = replace(constants, factor=min(constants.factor, 2.0))
+    twice = patience.seconds(constants, interval, configured, clients)
+    shorter = usual.copy()
+    shorter[consumers] = np.where(patience.weight[clients] < FEW, twice, thrice)
+    return shorter
 
 
-def consumer_patience(groups: Groups, found: Facts, of_clients: Column) -> Column:
-    """Per consumer; NaN for those that are not judged: hidden ones, and those of queues that are the broker's own."""
-    judged = found.queues.column("consumers judged", lambda row: row.kind in JUDGED) > 0
-    patience = np.append(of_clients, np.nan)[groups.clients.member]
-    return np.where(found.consumer.at_queue(judged, np.False_), patience, np.nan)
+def consumer_patience(groups: Groups, facts: Facts, of_clients: Column) -> Column:
+    """(consumers,) Stall threshold in seconds; NaN for hidden consumers, and for those of the broker's own queues."""
+    queues = facts.queues
+    is_judged_queue = queues.column("consumers judged", lambda row: row.kind in JUDGED)
+    is_judged = facts.consumer.at_queue(is_judged_queue > 0, np.False_)
+    # A hidden consumer has the client -1.
+    with_hidden = np.append(of_clients, np.nan)
+    thresholds = with_hidden[groups.clients.member]
+    return np.where(is_judged, thresholds, np.nan)
 
 
-def queue_patience(found: Facts, per_consumer: Column, constants: Constants) -> Column:
-    """Per queue the longest of its consumers', else cold."""
-    longest = np.full(len(found.queues) + 1, -np.inf)
-    np.maximum.at(
-        longest,
-        found.consumer.queue,
-        put(per_consumer, np.isnan(per_consumer), -np.inf),
-    )
+def queue_patience(facts: Facts, per_consumer: Column, constants: Constants) -> Column:
+    """(queues,) The longest stall threshold of the queue's consumers, the cold one where it has none; seconds."""
+    thresholds = put(per_consumer, np.isnan(per_consumer), -np.inf)
+    # The last one is for consumers whose queue is not known.
+    longest = np.full(len(facts.queues) + 1, -np.inf)
+    np.maximum.at(longest, facts.consumer.queue, thresholds)
     return np.where(np.isinf(longest), constants.cold, longest)[:-1]
