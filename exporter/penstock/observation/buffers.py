@@ -1,11 +1,13 @@
-"""Consumers that work, and whose buffer never gets back to where it was: they acknowledge all but a few.
+"""Consumers that leak: they work, and acknowledge all but a few messages, so that their buffer never gets empty.
 
-Followed are those that were never empty since a first poll. The time in which there is work is cut into windows, each
-with the least that was buffered in it: six that never fall are a suspicion, as of a consumer that is a little too
-slow, and so are four, each above the mean of the one before; what it still buffers when nothing is left to do is proof.
+A consumer is followed from a first poll on for as long as it buffers something. The time in which there is work is cut
+into windows. Six windows whose least number of buffered messages never falls are a suspicion, as of a consumer that is
+a little too slow, and so are four windows, each above the mean of the one before. Messages that it still buffers when
+nothing is left to do are proof.
 """
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,145 +18,167 @@ from penstock.observation.facts import Facts
 
 WINDOWS = 6
 CLEAR = 4
+"""Windows that are enough if the least of each is above the mean of the one before."""
 PROVEN_WINDOWS = 3
-"""The last are enough where what is buffered at rest bears them out."""
+"""Windows that are enough if a lull confirms them: messages are still buffered."""
 SECONDS = 30.0
 POLLS = 8
 GAPS = 3
-"""A window is as long as the longest of: seconds, polls, times the longest gap between acknowledgements."""
+"""A window lasts for the longest of these: seconds, polls, times the longest gap between acknowledgements."""
 WIDEST = 4
-"""Times as long windows become, in two steps, while nothing is found: a slow leak shows over a longer time."""
+"""Windows become so many times as long, in two steps, while none rises: a slow leak shows over a longer time."""
 STEADY = 0.8
-"""Share of the polls with deliveries at which it also acknowledged: who acknowledges in batches does not at most."""
+"""Share of the polls with deliveries that also have acknowledgements; where they come in batches it is less."""
 SHARE = 0.02
-"""More than this of what it settles is no leak: it is too slow."""
+"""If a buffer grows by more than this share of the settled messages, the consumer does not leak, it is too slow."""
 LULL = 3
-"""Polls at which nothing came, was delivered or acknowledged, and nothing was ready."""
+"""Polls without a new, ready, delivered or acknowledged message: nothing is left to do."""
 MANY = 128
-"""Polls with deliveries, after which both counts of them are halved."""
+"""Polls with deliveries, after which both counts of polls are halved."""
+FADING = np.float32(0.9)
+"""Of the longest gap, with each window: one long gap is forgotten in time."""
 
 LOW, MEAN, SETTLED = range(3)
-"""Of a closed window: the least and the mean that was buffered, how many were settled."""
-(
-    LEAST,
-    SUM,
-    SEEN,
-    LEFT,
-    ELAPSED,
-    SCALE,
-    CLOSED,
-    GAP,
-    LONGEST,
-    MOVED,
-    STEADILY,
-    QUIET,
-    HELD,
-    RISES,
-    PROVEN,
-) = range(15)
-"""Of the open window: least and sum of what was buffered, polls, settled, seconds. Of the row: times of the usual
-width, closed windows, seconds since it acknowledged and the most of that, polls with deliveries and those of them with
-acknowledgements, polls of the lull, buffered at the poll before, the windows rise (2: much), buffered in a lull then.
-"""
-START = np.array([np.nan, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, np.nan, 0, 0], np.float32)
+"""Lines of a closed window: least and mean number of buffered messages, and settled messages."""
+
+LEAST = 0
+"""Open window: least number of buffered messages."""
+SUM = 1
+"""Open window: sum of the buffered messages of its polls."""
+SEEN = 2
+"""Open window: polls with work."""
+LEFT = 3
+"""Open window: settled messages."""
+ELAPSED = 4
+"""Open window: seconds with work."""
+SCALE = 5
+"""How many times the usual width the windows have."""
+CLOSED = 6
+"""How many windows are closed."""
+GAP = 7
+"""Seconds with work since the last acknowledgement."""
+LONGEST = 8
+"""The longest of these gaps, which fades."""
+MOVED = 9
+"""Polls with deliveries."""
+STEADILY = 10
+"""Polls with deliveries and acknowledgements."""
+QUIET = 11
+"""Polls of the present lull."""
+HELD = 12
+"""Messages that were buffered at the poll before."""
+RISES = 13
+"""Whether the windows rise: 0 no, 1 yes, 2 so clearly that it is a suspicion."""
+PROVEN = 14
+"""Messages that were buffered in a lull: the proof; 0 where there is none."""
+
+OPEN_WINDOW = slice(LEAST, ELAPSED + 1)
+POLLS_WITH_DELIVERIES = slice(MOVED, STEADILY + 1)
+START = np.zeros(PROVEN + 1, np.float32)
+"""The numbers of a consumer that is new."""
+START[[LEAST, HELD]] = np.nan
+START[SCALE] = 1
 
 Numbers = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
 class Buffers(RowState):
-    """Per consumer its place among those that are followed, -1 where it is not; the rest is by these places.
-    kept_since: a poll since which it has all that it had then. windows: (3, WINDOWS, places then). rows: as above.
-    """
+    """The consumers that are followed. Each has a place among them, in the order of the rows of `index`."""
 
     place: NDArray[np.int32] = column(-1, dtype=np.int32, saved=False)
+    """Per consumer its place, -1 where it is not followed; all else is by place."""
     now: float = unindexed(lambda: np.nan)
     turned: float = unindexed(lambda: np.nan)
-    """When windows were closed last: all at once, as most polls then cost little."""
+    """When windows were closed last: all at once, so that most polls cost little."""
     at: Positions = unindexed(lambda: np.empty(0, np.intp))
-    """Of those that are followed, by the rows of `index`."""
+    """The rows of the consumers that are followed."""
     began: Column = unindexed(lambda: np.empty(0))
+    """Since when each is followed."""
     kept_since: Column = unindexed(lambda: np.empty(0))
+    """The first poll since which no message has left the buffer."""
     then: Positions = unindexed(lambda: np.empty(0, np.intp))
-    """Places at that time, in the order of the windows, -1 for those that were not followed."""
+    """The place in `windows`, which is that of the time when windows were closed last; -1: not followed then."""
     windows: Numbers = unindexed(lambda: np.empty((3, WINDOWS, 0), np.float32))
+    """(LOW … SETTLED, WINDOWS, places then) The closed windows, NaN where there is none yet."""
     rows: Numbers = unindexed(lambda: np.empty((len(START), 0), np.float32))
+    """(LEAST … PROVEN, places) The numbers of each."""
 
-    def advance(self, found: Facts) -> "Buffers":
-        one = self.by(found, found.consumer.holding)
-        step = 0.0 if np.isnan(self.now) else found.now - self.now
-        parted = counted(one.rows, found, one.at, step)
-        one = replace(
-            one, now=found.now, kept_since=np.where(parted, found.read, one.kept_since)
-        )
-        least = max(SECONDS, POLLS * found.interval)
-        return one if found.now - self.turned < least else one.closed(least)
+    def advance(self, facts: Facts) -> "Buffers":
+        """Return the state after a poll."""
+        followed = self.following(facts, facts.consumer.holding)
+        step = 0.0 if np.isnan(self.now) else facts.now - self.now
+        parted = counted(followed.rows, facts, followed.at, step)
+        kept_since = np.where(parted, facts.read, followed.kept_since)
+        followed = replace(followed, now=facts.now, kept_since=kept_since)
+        shortest = max(SECONDS, POLLS * facts.interval)
+        seconds_since_turn = facts.now - self.turned
+        if seconds_since_turn < shortest:
+            return followed
+        return followed.closed(shortest)
 
-    def by(self, found: Facts, at: Positions) -> "Buffers":
-        """Of the consumers `at`, `rows` to be written to."""
-        index = found.consumer.index
-        before = self.reindexed(index).place[at]
-        if index is self.index and len(at) == len(self.at) and (at == self.at).all():
+    def following(self, facts: Facts, consumers: Positions) -> "Buffers":
+        """Return the state by the places of these consumers, with `rows` that may be written to."""
+        index = facts.consumer.index
+        before = self.reindexed(index).place[consumers]
+        if index is self.index and np.array_equal(consumers, self.at):
             return replace(self, rows=self.rows.copy())
         place = np.full(len(index), -1, np.int32)
-        place[at] = np.arange(len(at), dtype=np.int32)
-        known = self if len(self.at) else NOBODY
-        began, kept_since = (
-            part.take(before, mode="clip") for part in (known.began, known.kept_since)
-        )
-        then = known.then.take(before, mode="clip")
-        rows = known.rows.take(before, axis=-1, mode="clip")
+        place[consumers] = np.arange(len(consumers), dtype=np.int32)
+        source = self if len(self.at) else NOBODY
+        # Those that were not followed, at -1, take any numbers here: theirs are written below.
+        began = source.began.take(before, mode="clip")
+        kept_since = source.kept_since.take(before, mode="clip")
+        then = source.then.take(before, mode="clip")
+        rows = source.rows.take(before, axis=-1, mode="clip")
         new = np.flatnonzero(before < 0)
-        began[new], kept_since[new], then[new], rows[:, new] = (
-            found.now,
-            found.read,
-            -1,
-            START[:, None],
-        )
-        return Buffers(
-            index,
-            place,
-            self.now,
-            self.turned,
-            at,
-            began,
-            kept_since,
-            then,
-            self.windows,
-            rows,
+        began[new] = facts.now
+        kept_since[new] = facts.read
+        then[new] = -1
+        rows[:, new] = START[:, None]
+        return replace(
+            self,
+            index=index,
+            place=place,
+            at=consumers,
+            began=began,
+            kept_since=kept_since,
+            then=then,
+            rows=rows,
         )
 
-    def closed(self, least: float) -> "Buffers":
-        """With the windows of all closed that are long enough; least: seconds."""
+    def closed(self, shortest: float) -> "Buffers":
+        """Return the state with all windows closed that are long enough. shortest: seconds of the shortest window."""
         rows = self.rows
         windows = take_or_fill(self.windows, self.then, np.nan)
-        width = np.maximum(least, GAPS * rows[LONGEST]) * rows[SCALE]
-        # Who came since the last time has less than a whole window.
-        close(
-            windows,
-            rows,
-            np.flatnonzero((rows[ELAPSED] >= 0.75 * width) & (rows[SEEN] >= POLLS - 1)),
-        )
-        return replace(
-            self, turned=self.now, windows=windows, then=np.arange(len(self.at))
-        )
+        usual_width = np.maximum(shortest, GAPS * rows[LONGEST])
+        width = usual_width * rows[SCALE]
+        # A consumer that came since the last time has less than a whole window.
+        is_long_enough = rows[ELAPSED] >= 0.75 * width
+        has_polls = rows[SEEN] >= POLLS - 1
+        close(windows, rows, np.flatnonzero(is_long_enough & has_polls))
+        places = np.arange(len(self.at))
+        return replace(self, turned=self.now, windows=windows, then=places)
 
     @property
     def proven(self) -> Mask:
-        """By place: it is proven to leak."""
+        """(places,) Whether the consumer is proven to leak."""
         return self.rows[PROVEN] > 0
 
     @property
     def suspected(self) -> Mask:
-        """By place: proven or suspected to leak. Not who stopped to acknowledge while messages come: it stalls."""
-        return ((self.rows[RISES] > 1) | self.proven) & (self.rows[GAP] < SECONDS)
+        """(places,) Whether the consumer is proven or suspected to leak.
+
+        It is not if it has stopped to acknowledge while messages come: then it stalls.
+        """
+        may_leak = (self.rows[RISES] > 1) | self.proven
+        return may_leak & (self.rows[GAP] < SECONDS)
 
     def share(self, places: Positions) -> Column:
-        """Of what these settled in their windows, so much was added to their buffers."""
+        """(places,) Messages that were added to the buffer for each one settled in the windows; NaN without any."""
         rise, settled = grown(self.windows[:, :, self.then[places]])
-        return np.divide(
-            rise, settled, out=np.full(len(rise), np.nan), where=settled > 0
-        )
+        unknown = np.full(len(rise), np.nan)
+        return np.divide(rise, settled, out=unknown, where=settled > 0)
 
 
 NOBODY = Buffers(
@@ -163,95 +187,196 @@ NOBODY = Buffers(
     then=np.full(1, -1),
     rows=np.empty((len(START), 1), np.float32),
 )
-"""To take from where all are new."""
+"""One place without meaning, to take from where all consumers are new."""
 
 
-def counted(rows: Numbers, found: Facts, at: Positions, step: float) -> Mask:
-    """Adds a poll, `step` seconds after the one before, to the rows of the consumers `at`: whether something left."""
-    consumer = found.consumer
-    queue = found.consumer.queue[at]
-    held, left, delivered = (
-        values[at].astype(np.float32)
-        for values in (consumer.held, consumer.d_left, consumer.d_delivered)
-    )
-    delivers = delivered > 0
-    settles = left > 0
-    idle = (found.d_added == 0) & (found.ready == 0)
-    rests = ~(delivers | settles) & idle[queue]
-    works = (~rests).astype(np.float32)
+class Moves(NamedTuple):
+    """The followed consumers at one poll, by place.
+
+    Attributes:
+        buffered: Messages that each buffers.
+        settled: Messages that it settled since the poll before.
+        delivers: Whether messages were delivered to it.
+        settles: Whether it settled any.
+        rests: Whether there is nothing to do for it.
+        parted: Whether a message left its buffer, settled or not.
+    """
+
+    buffered: Numbers
+    settled: Numbers
+    delivers: Mask
+    settles: Mask
+    rests: Mask
+    parted: Mask
+
+
+def counted(rows: Numbers, facts: Facts, consumers: Positions, step: float) -> Mask:
+    """Add a poll, `step` seconds after the one before, to the rows of these consumers.
+
+    Returns:
+        (consumers,) Whether a message left the buffer.
+    """
+    moves = moves_of(rows, facts, consumers)
+    works = (~moves.rests).astype(np.float32)
     seconds = works * np.float32(step)
-    parted = settles | ~(delivered == held - rows[HELD])
-    rows[LEAST] = np.where(rests, rows[LEAST], np.fmin(rows[LEAST], held))
-    rows[SUM] += works * held
+    count_in_window(rows, moves, works, seconds)
+    count_gap(rows, moves, seconds)
+    count_steadiness(rows, moves)
+    count_lull(rows, moves)
+    return moves.parted
+
+
+def moves_of(rows: Numbers, facts: Facts, consumers: Positions) -> Moves:
+    """Return what these consumers did since the poll before, of which `rows` are."""
+    consumer = facts.consumer
+    buffered = consumer.held[consumers].astype(np.float32)
+    settled = consumer.d_left[consumers].astype(np.float32)
+    delivered = consumer.d_delivered[consumers].astype(np.float32)
+    delivers = delivered > 0
+    settles = settled > 0
+    is_idle_queue = (facts.d_added == 0) & (facts.ready == 0)
+    is_idle = is_idle_queue[consumer.queue[consumers]]
+    adds_up = delivered == buffered - rows[HELD]
+    return Moves(
+        buffered=buffered,
+        settled=settled,
+        delivers=delivers,
+        settles=settles,
+        rests=~(delivers | settles) & is_idle,
+        parted=settles | ~adds_up,
+    )
+
+
+def count_in_window(
+    rows: Numbers, moves: Moves, works: Numbers, seconds: Numbers
+) -> None:
+    """Add the poll to the open windows of the consumers with work. works: 1 where there is any, else 0."""
+    least = np.fmin(rows[LEAST], moves.buffered)
+    rows[LEAST] = np.where(moves.rests, rows[LEAST], least)
+    rows[SUM] += works * moves.buffered
     rows[SEEN] += works
-    rows[LEFT] += left
+    rows[LEFT] += moves.settled
     rows[ELAPSED] += seconds
+
+
+def count_gap(rows: Numbers, moves: Moves, seconds: Numbers) -> None:
+    """Add the seconds with work to the gaps between acknowledgements; an acknowledgement ends the gap."""
     rows[GAP] += seconds
     np.maximum(rows[LONGEST], rows[GAP], out=rows[LONGEST])
-    rows[GAP] *= ~settles
-    rows[MOVED] += delivers
-    rows[STEADILY] += delivers & settles
+    rows[GAP] *= ~moves.settles
+
+
+def count_steadiness(rows: Numbers, moves: Moves) -> None:
+    """Count the polls with deliveries, and those of them with acknowledgements; both are halved when they are many."""
+    rows[MOVED] += moves.delivers
+    rows[STEADILY] += moves.delivers & moves.settles
     many = np.flatnonzero(rows[MOVED] >= MANY)
-    rows[MOVED : STEADILY + 1, many] /= 2
-    rows[QUIET] = (rows[QUIET] + 1) * (rests & ~parted)
-    rows[HELD] = held
-    rows[PROVEN] *= held >= rows[PROVEN]  # else they came out after all
-    proof = np.flatnonzero((rows[QUIET] >= LULL) & (rows[RISES] > 0))
-    rows[PROVEN, proof] = held[proof]
-    return parted
+    rows[POLLS_WITH_DELIVERIES, many] /= 2
 
 
-def close(windows: Numbers, rows: Numbers, at: Positions) -> None:
-    """Closes the open windows of these rows; of six in which nothing rises two each become one, of twice the width."""
-    full = rows[CLOSED, at] == WINDOWS
-    joined = at[full & (rows[RISES, at] == 0) & (rows[SCALE, at] < WIDEST)]
-    pairs = windows[:, :, joined].reshape(3, WINDOWS // 2, 2, len(joined))
-    windows[:, :, joined] = np.nan
-    windows[LOW, : WINDOWS // 2, joined] = pairs[LOW].min(axis=1).T
-    windows[MEAN, : WINDOWS // 2, joined] = pairs[MEAN].mean(axis=1).T
-    windows[SETTLED, : WINDOWS // 2, joined] = pairs[SETTLED].sum(axis=1).T
-    rows[CLOSED, joined], rows[SCALE, joined] = WINDOWS // 2, 2 * rows[SCALE, joined]
-    slid = at[full & (rows[CLOSED, at] == WINDOWS)]
-    windows[:, :-1, slid] = windows[:, 1:, slid]
-    rows[CLOSED, slid] = WINDOWS - 1
-    at = at[~np.isin(at, joined)]  # whose open window goes on
-    place = rows[CLOSED, at].astype(np.intp)
-    windows[LOW, place, at], windows[SETTLED, place, at] = (
-        rows[LEAST, at],
-        rows[LEFT, at],
-    )
-    windows[MEAN, place, at] = rows[SUM, at] / rows[SEEN, at]
-    rows[CLOSED, at] += 1
-    rows[LEAST : ELAPSED + 1, at] = START[LEAST : ELAPSED + 1, None]
-    rows[LONGEST, at] *= 0.9  # one long gap is forgotten in time
-    rows[RISES, at] = rises(windows[:, :, at], rows[:, at])
+def count_lull(rows: Numbers, moves: Moves) -> None:
+    """Count the polls of the lull; what is still buffered in it proves that windows which rise are a leak."""
+    buffered = moves.buffered
+    is_quiet = moves.rests & ~moves.parted
+    rows[QUIET] = (rows[QUIET] + 1) * is_quiet
+    rows[HELD] = buffered
+    # A proof fails when the messages leave after all.
+    rows[PROVEN] *= buffered >= rows[PROVEN]
+    is_proof = (rows[QUIET] >= LULL) & (rows[RISES] > 0)
+    proof = np.flatnonzero(is_proof)
+    rows[PROVEN, proof] = buffered[proof]
+
+
+def close(windows: Numbers, rows: Numbers, places: Positions) -> None:
+    """Close the open windows of these places.
+
+    Where six windows are closed and none rises, two each become one of twice the width, and the open one goes on.
+    Where six are closed otherwise, the oldest goes.
+    """
+    is_full = rows[CLOSED, places] == WINDOWS
+    may_widen = (rows[RISES, places] == 0) & (rows[SCALE, places] < WIDEST)
+    widens = is_full & may_widen
+    join_pairs(windows, rows, places[widens])
+    drop_oldest(windows, rows, places[is_full & ~widens])
+    closing = places[~widens]
+    write_closed(windows, rows, closing)
+    rows[OPEN_WINDOW, closing] = START[OPEN_WINDOW, None]
+    rows[LONGEST, closing] *= FADING
+    rows[RISES, closing] = rises(windows[:, :, closing], rows[:, closing])
+
+
+def join_pairs(windows: Numbers, rows: Numbers, places: Positions) -> None:
+    """Make one window of each two of these places, of twice the width."""
+    half = WINDOWS // 2
+    pairs = windows[:, :, places].reshape(3, half, 2, len(places))
+    windows[:, :, places] = np.nan
+    windows[LOW][:half, places] = pairs[LOW].min(axis=1)
+    windows[MEAN][:half, places] = pairs[MEAN].mean(axis=1)
+    windows[SETTLED][:half, places] = pairs[SETTLED].sum(axis=1)
+    rows[CLOSED, places] = half
+    rows[SCALE, places] *= 2
+
+
+def drop_oldest(windows: Numbers, rows: Numbers, places: Positions) -> None:
+    """Make room for one window at these places, which have all that they may have."""
+    windows[:, :-1, places] = windows[:, 1:, places]
+    rows[CLOSED, places] = WINDOWS - 1
+
+
+def write_closed(windows: Numbers, rows: Numbers, places: Positions) -> None:
+    """Write the open windows of these places behind those that are closed."""
+    window = rows[CLOSED, places].astype(np.intp)
+    windows[LOW, window, places] = rows[LEAST, places]
+    windows[MEAN, window, places] = rows[SUM, places] / rows[SEEN, places]
+    windows[SETTLED, window, places] = rows[LEFT, places]
+    rows[CLOSED, places] += 1
 
 
 def rises(windows: Numbers, rows: Numbers) -> Numbers:
-    """Whether the least of each window is never below the one before, and in the end a little above the first, and
-    above its mean: the least of what goes up and down is so by chance once in many years.
+    """(places,) 1 where the windows rise as those of a leak do, 2 where they do so clearly, else 0.
+
+    The least of each window is never below the one before, and in the end a little above the first, and above its mean:
+    the least of a number that goes up and down is so by chance once in many years.
     """
-    low = windows[LOW]
-    enough = rows[CLOSED] >= PROVEN_WINDOWS
-    steps = np.diff(low, axis=0)
-    first = low[0]
-    (rise, settled) = grown(windows)
-    grows = (
-        ~(steps < 0).any(axis=0)
-        & ((steps > 0).sum(axis=0) >= 2)
-        & (first + rise > windows[MEAN, 0])
-    )
-    steady = (rows[MOVED] >= POLLS) & (rows[STEADILY] >= STEADY * rows[MOVED])
-    little = (
-        (rise >= 3 * np.sqrt(first + 1)) & (settled > 0) & (rise <= SHARE * settled)
-    )
-    clear = (rows[CLOSED] >= CLEAR) & ~(low[1:] <= windows[MEAN, :-1]).any(axis=0)
-    return (enough & grows & little & steady) * (
-        1 + (clear | (rows[CLOSED] == WINDOWS))
-    )
+    first = windows[LOW, 0]
+    steps = np.diff(windows[LOW], axis=0)
+    rise, settled = grown(windows)
+    never_falls = ~(steps < 0).any(axis=0)
+    grows_twice = (steps > 0).sum(axis=0) >= 2
+    gets_above_mean = first + rise > windows[MEAN, 0]
+    grows = never_falls & grows_twice & gets_above_mean
+    grows &= is_little(rise, settled, first)
+    has_windows = rows[CLOSED] >= PROVEN_WINDOWS
+    is_suspicion = is_clear(windows, rows)
+    return (has_windows & grows & is_steady(rows)) * (1 + is_suspicion)
+
+
+def is_little(rise: Numbers, settled: Numbers, first: Numbers) -> Mask:
+    """(places,) Whether a buffer grows by more than chance, but by little of the settled messages."""
+    is_more_than_chance = rise >= 3 * np.sqrt(first + 1)
+    is_little_of_settled = (settled > 0) & (rise <= SHARE * settled)
+    return is_more_than_chance & is_little_of_settled
+
+
+def is_steady(rows: Numbers) -> Mask:
+    """(places,) Whether the consumer acknowledges at most polls at which it receives."""
+    is_known = rows[MOVED] >= POLLS
+    return is_known & (rows[STEADILY] >= STEADY * rows[MOVED])
+
+
+def is_clear(windows: Numbers, rows: Numbers) -> Mask:
+    """(places,) Whether windows that rise are a suspicion.
+
+    Six of them are, or four, each above the mean of the one before.
+    """
+    is_above_mean = ~(windows[LOW, 1:] <= windows[MEAN, :-1]).any(axis=0)
+    some_are_enough = (rows[CLOSED] >= CLEAR) & is_above_mean
+    return some_are_enough | (rows[CLOSED] == WINDOWS)
 
 
 def grown(windows: Numbers) -> tuple[Numbers, Numbers]:
-    """From the first window to the last one closed: by how much the least rose, and what was settled."""
+    """(places,) From the first closed window to the last: by how much the least rose, and what was settled."""
     low = windows[LOW]
-    return np.fmax.reduce(low, axis=0) - low[0], np.nansum(windows[SETTLED, 1:], axis=0)
+    last = np.fmax.reduce(low, axis=0)
+    settled = np.nansum(windows[SETTLED, 1:], axis=0)
+    return last - low[0], settled
