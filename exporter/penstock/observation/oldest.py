@@ -1,9 +1,9 @@
-"""When the oldest message of each queue came: not before, and not after. NaN where that bound is not known.
+"""When the oldest message of each queue came: bounds between which it did, NaN where a bound is not known.
 
-Times by the broker's clock, seconds. Messages leave in any order, so order of arrival is a bound, too.
+Times are by the broker's clock, in seconds. Messages leave in any order, so that the order of arrival is a bound, too.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,39 +12,66 @@ from numpy.typing import NDArray
 from penstock.core.state import By, RowState, column, unindexed
 from penstock.core.table import Column, Index, Mask, Positions
 from penstock.core.windows import reindex
+from penstock.model import QueueRow
 from penstock.observation.facts import Facts
+from penstock.observation.openmq import OpenmqFacts
 from penstock.observation.poll import RuleInputs
 
 POINTS = 64
 """Points of the arrival history: it covers ever longer times, ever more coarsely."""
+FINE = 3 * POINTS // 4
+"""The points that may become coarser; the newer ones stay fine."""
 
 
 class Point(NamedTuple):
-    """At a point of the arrival history the rows, ascending, with another number than at the next one, and that."""
+    """What had come by one poll, of the queues for which that is not the same at the next point.
+
+    Attributes:
+        rows: The positions of these queues, ascending.
+        added: How many messages had come to each, in all.
+    """
 
     rows: NDArray[np.int32]
     added: Column
 
-    def at(self, rows: Positions, next_one: Column) -> Column:
-        """The numbers at some rows. next_one: those at the next point."""
+    def at(self, rows: Positions, next_point: Column) -> Column:
+        """(rows,) What had come to some queues. next_point: the same at the next point."""
         if not len(self.rows):
-            return next_one
-        at = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
-        return np.where(self.rows[at] == rows, self.added[at], next_one)
+            return next_point
+        position = np.searchsorted(self.rows, rows)
+        position = np.minimum(position, len(self.rows) - 1)
+        differs = self.rows[position] == rows
+        return np.where(differs, self.added[position], next_point)
 
     def joined(self, later: "Point") -> "Point":
-        """As it is without the point after it."""
-        more = ~np.isin(later.rows, self.rows)
-        rows = np.append(self.rows, later.rows[more])
-        added = np.append(self.added, later.added[more])
+        """Return the point as it is without the `later` one behind it."""
+        differs_later = ~np.isin(later.rows, self.rows)
+        rows = np.append(self.rows, later.rows[differs_later])
+        added = np.append(self.added, later.added[differs_later])
         order = np.argsort(rows)
         return Point(rows[order], added[order])
+
+    def only(self, stays: Mask) -> "Point":
+        """Return the point with some of its rows."""
+        return Point(self.rows[stays], self.added[stays])
+
+    def by_rows_of(self, queues: Index[QueueRow], before: Index[QueueRow]) -> "Point":
+        """Return the point by the positions of `queues`, without queues that are gone."""
+        positions = queues.positions(before.keys[self.rows])
+        is_there = positions >= 0
+        rows = positions[is_there].astype(np.int32)
+        return Point(rows, self.added[is_there])
 
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """When how much had come, by the rows of `index`: stamps (when it had been read), oldest first; what had been added
-    at the last of them, and what differed at each one before it: most queues have nothing to do.
+    """How many messages had come to each queue, and when.
+
+    Attributes:
+        index: The queues.
+        stamps: When each point was read; the oldest first.
+        last: (queues,) How many messages had come by the last of them.
+        points: For each stamp before the last one what differs from the next one: most queues have nothing to do.
     """
 
     index: Index[Any] = field(default_factory=Index.empty)
@@ -52,148 +79,175 @@ class Arrivals:
     last: Column = field(default_factory=lambda: np.empty(0))
     points: tuple[Point, ...] = ()
 
-    def advance(self, found: Facts) -> "Arrivals":
-        last, points = self._of(found)
-        stamps = np.append(self.stamps, found.read)
+    def advance(self, facts: Facts) -> "Arrivals":
+        """Return the history with this poll."""
+        before = self._by_rows_of(facts)
+        points = [*before.points]
         if len(self.stamps):
-            rows = np.flatnonzero(
-                (last != found.added) & ~(np.isnan(last) & np.isnan(found.added))
-            )
-            points.append(Point(rows.astype(np.int32), last[rows]))
+            points.append(point_before(before.last, facts.added))
+        stamps = np.append(self.stamps, facts.read)
         if len(stamps) > POINTS:
-            # Of the older three quarters every second point goes: what is recent stays fine.
-            for point in range(3 * POINTS // 4 - 1, 0, -2):
+            # Every second one of the older points goes: what is recent stays fine.
+            for point in range(FINE - 1, 0, -2):
                 points[point - 1] = points[point - 1].joined(points.pop(point))
                 stamps = np.delete(stamps, point)
-        return Arrivals(found.queues, stamps, found.added.copy(), tuple(points))
+        return Arrivals(facts.queues, stamps, facts.added.copy(), tuple(points))
 
-    def _of(self, found: Facts) -> tuple[Column, list[Point]]:
-        """What had been added, by the queues of now; NaN where one was not there, or is another since."""
+    def _by_rows_of(self, facts: Facts) -> "Arrivals":
+        """Return the history by the queues of this poll; nothing is known of one that is new, or begins again."""
         last = self.last
-        points = list(self.points)
-        if found.queues is not self.index:
-            last = reindex(found.queues, self.index, last, np.nan)
-            at = [
-                found.queues.positions(self.index.keys[point.rows]) for point in points
-            ]
-            points = [
-                Point(p[p >= 0].astype(np.int32), one.added[p >= 0])
-                for one, p in zip(points, at, strict=True)
-            ]
-        anew = np.flatnonzero(
-            ~found.known & (found.queues.positions_in(self.index) >= 0)
-        )
-        if len(anew):
-            last = np.where(found.known, last, np.nan)
-            stays = [~np.isin(point.rows, anew) for point in points]
-            points = [
-                Point(one.rows[here], one.added[here])
-                for one, here in zip(points, stays, strict=True)
-            ]
-        return last, points
+        points = self.points
+        if facts.queues is not self.index:
+            last = reindex(facts.queues, self.index, last, np.nan)
+            points = tuple(
+                point.by_rows_of(facts.queues, self.index) for point in points
+            )
+        was_there = facts.queues.positions_in(self.index) >= 0
+        begins_again = np.flatnonzero(was_there & ~facts.known)
+        if len(begins_again):
+            last = np.where(facts.known, last, np.nan)
+            points = tuple(
+                point.only(~np.isin(point.rows, begins_again)) for point in points
+            )
+        return replace(self, last=last, points=points)
 
     def came_by(self, number: Column, rows: Positions) -> Column:
-        """The first time known by which the message with this number had come to these rows; NaN where it has not. One
-        that came before the first poll came by then.
+        """(rows,) The first known time by which the message of this number had come to a queue; NaN where it has not.
+
+        A message that came before the first poll had come by the first poll.
+
+        Args:
+            number: (rows,) The number of a message, in the order of arrival.
+            rows: The positions of the queues.
         """
         last = len(self.stamps) - 1
-        moves = np.zeros(len(self.last), np.bool_)
-        moves[
-            np.concatenate(
-                [np.empty(0, np.intp), *(point.rows for point in self.points)]
-            )
-        ] = True
-        left = np.flatnonzero(moves[rows])
-        next_one = self.last[rows[left]]
-        at = np.where(self.last[rows] >= number, np.where(moves[rows], last, 0), -1)
-        # From the newest point: most of what is there has come lately.
+        moves = self._moves()[rows]
+        has_come = self.last[rows] >= number
+        point_of_row = np.where(has_come, np.where(moves, last, 0), -1)
+        asked = np.flatnonzero(moves)
+        added = self.last[rows[asked]]
+        # From the newest point: most messages that are there came lately.
         for point in range(last - 1, -1, -1):
-            here = self.points[point].at(rows[left], next_one)
-            at[left[here >= number[left]]] = point
-            stay = ~(here < number[left])
-            left = left[stay]
-            next_one = here[stay]
-            if not len(left):
+            added = self.points[point].at(rows[asked], added)
+            wanted = number[asked]
+            point_of_row[asked[added >= wanted]] = point
+            goes_on = ~(added < wanted)
+            asked = asked[goes_on]
+            added = added[goes_on]
+            if not len(asked):
                 break
-        return np.where(at >= 0, np.append(self.stamps, np.nan)[at], np.nan)
+        stamps_or_nan = np.append(self.stamps, np.nan)
+        return np.where(point_of_row >= 0, stamps_or_nan[point_of_row], np.nan)
+
+    def _moves(self) -> Mask:
+        """(queues,) Whether any message came since the first point."""
+        moves = np.zeros(len(self.last), np.bool_)
+        for point in self.points:
+            moves[point.rows] = True
+        return moves
+
+
+def point_before(last: Column, added: Column) -> Point:
+    """Return the point of the poll before: what had come to the queues for which it is another number now."""
+    both_missing = np.isnan(last) & np.isnan(added)
+    rows = np.flatnonzero((last != added) & ~both_missing)
+    return Point(rows.astype(np.int32), last[rows])
 
 
 @dataclass(frozen=True, slots=True)
 class Oldest(RowState):
-    """Per queue. empty_at: the last poll at which nothing was there. earliest, latest: of the oldest message."""
+    """Per queue the bounds of the time at which its oldest message came."""
 
     BY = By.QUEUE
     STORED_AS = "oldest_"
     empty_at: Column = column()
+    """The last poll at which the queue was empty."""
     earliest: Column = column(carried=False, saved=False)
+    """The oldest message came after this."""
     latest: Column = column(carried=False, saved=False)
+    """The oldest message had come by this time."""
     arrivals: Arrivals = unindexed(Arrivals)
 
     def advance(self, poll: RuleInputs) -> "Oldest":
-        found = poll.found
-        uncommitted = (
-            0.0
-            if poll.openmq is None or poll.openmq.said is None
-            else poll.openmq.said.held
-        )
-        arrivals = self.arrivals.advance(found)
-        before = self.reindexed(found.queues, found.known)
-        in_hand = (found.last_value > 0) & (
-            found.delivering > 0
-        )  # which its number of messages leaves out
-        empty_at = np.where(
-            (found.messages + uncommitted == 0) & ~in_hand, found.now, before.empty_at
-        )
-        there = found.messages > 0
-        latest = np.full(len(there), np.nan)
-        rows = np.flatnonzero(there & numbered(poll))
-        latest[rows] = arrivals.came_by((found.added - found.messages + 1)[rows], rows)
+        """Return the bounds after a poll."""
+        facts = poll.found
+        arrivals = self.arrivals.advance(facts)
+        before = self.reindexed(facts.queues, facts.known)
+        empty_at = np.where(is_empty(poll), facts.now, before.empty_at)
+        has_messages = facts.messages > 0
+        latest = by_order_of_arrival(poll, arrivals)
+        latest = np.fmin(latest, in_hand_since(poll))
         sent = next_in_line(poll)
-        latest = np.fmin(
-            np.fmin(latest, in_hand_since(poll)),
-            np.where(sent < empty_at, np.nan, sent),
-        )
-        latest = np.where(there, latest, np.nan)
+        # A message that was sent before the queue was empty has a wrong time.
+        sent = np.where(sent < empty_at, np.nan, sent)
+        latest = np.fmin(latest, sent)
         return Oldest(
-            found.queues, empty_at, np.where(there, empty_at, np.nan), latest, arrivals
+            index=facts.queues,
+            empty_at=empty_at,
+            earliest=np.where(has_messages, empty_at, np.nan),
+            latest=np.where(has_messages, latest, np.nan),
+            arrivals=arrivals,
         )
+
+
+def openmq_facts(poll: RuleInputs) -> OpenmqFacts | None:
+    """Return what only OpenMQ says; None on another kind of broker."""
+    return None if poll.openmq is None else poll.openmq.said
+
+
+def is_empty(poll: RuleInputs) -> Mask:
+    """(queues,) Whether no message is there, neither in the queue nor in an open transaction of a producer."""
+    facts = poll.found
+    openmq = openmq_facts(poll)
+    uncommitted = 0.0 if openmq is None else openmq.held
+    # The number of messages of a last-value queue leaves out those that are delivered.
+    is_delivering = (facts.last_value > 0) & (facts.delivering > 0)
+    return (facts.messages + uncommitted == 0) & ~is_delivering
+
+
+def by_order_of_arrival(poll: RuleInputs, arrivals: Arrivals) -> Column:
+    """(queues,) When the oldest message had come if messages left in the order in which they came; NaN: not known."""
+    facts = poll.found
+    latest = np.full(len(facts.queues), np.nan)
+    rows = np.flatnonzero((facts.messages > 0) & numbered(poll))
+    oldest_number = facts.added[rows] - facts.messages[rows] + 1
+    latest[rows] = arrivals.came_by(oldest_number, rows)
+    return latest
 
 
 def numbered(poll: RuleInputs) -> Mask:
-    """Queues that count what comes, and of which what is there came as one of the last that many or before these."""
-    found = poll.found
-    openmq = poll.openmq
-    plain = ~found.keeps & ~(found.last_value > 0) & ~(found.scheduled > 0)
-    return (
-        plain if openmq is None or openmq.said is None else plain & openmq.said.balanced
-    )
+    """(queues,) Whether arrivals are counted, and the messages that are there came as the last ones or before them."""
+    facts = poll.found
+    openmq = openmq_facts(poll)
+    is_plain = ~facts.keeps & ~(facts.last_value > 0) & ~(facts.scheduled > 0)
+    return is_plain if openmq is None else is_plain & openmq.balanced
 
 
 def in_hand_since(poll: RuleInputs) -> Column:
-    """Per queue since when one of its consumers has all that it buffered then: a message that is not younger."""
-    found = poll.found
+    """(queues,) Since when a consumer has all that it buffered then: these messages are not younger; NaN: none has."""
+    facts = poll.found
     buffers = poll.buffers
-    openmq = poll.openmq
-    since = np.full(len(found.queues), np.nan)
-    certain = ~found.keeps & ~(found.last_value > 0)
-    if (
-        openmq is not None and openmq.said is not None
-    ):  # which leaves with a consumer what it removes for a limit
-        certain &= ~openmq.said.removes
-    lasting = np.flatnonzero(found.now - buffers.kept_since > 2 * found.interval)
-    queue = found.consumer.queue[buffers.at[lasting]]
-    np.fmin.at(
-        since, queue[certain[queue]], buffers.kept_since[lasting[certain[queue]]]
-    )
+    openmq = openmq_facts(poll)
+    is_certain = ~facts.keeps & ~(facts.last_value > 0)
+    if openmq is not None:
+        # A message that OpenMQ removes for a limit stays in the buffer of its consumer.
+        is_certain &= ~openmq.removes
+    kept_for = facts.now - buffers.kept_since
+    places = np.flatnonzero(kept_for > 2 * facts.interval)
+    queues = facts.consumer.queue[buffers.at[places]]
+    counts = is_certain[queues]
+    since = np.full(len(facts.queues), np.nan)
+    np.fmin.at(since, queues[counts], buffers.kept_since[places[counts]])
     return since
 
 
 def next_in_line(poll: RuleInputs) -> Column:
-    """When the message that is next was sent, by its sender's clock (OpenMQ): the oldest that is ready is no younger.
-    Not where that is in the future: the sender's clock is wrong.
+    """(queues,) When the next message was sent, by its sender's clock: the oldest ready one is no younger (OpenMQ).
+
+    NaN where it is not known, and where it is in the future: then the sender's clock is wrong.
     """
-    found = poll.found
-    openmq = poll.openmq
-    if openmq is None or openmq.said is None:
-        return np.full(len(found.queues), np.nan)
-    return np.where(openmq.said.next_sent <= found.now, openmq.said.next_sent, np.nan)
+    facts = poll.found
+    openmq = openmq_facts(poll)
+    if openmq is None:
+        return np.full(len(facts.queues), np.nan)
+    return np.where(openmq.next_sent <= facts.now, openmq.next_sent, np.nan)
