@@ -1,6 +1,6 @@
 """What the queues did over the windows that rates and trends are judged on.
 
-Sums run over all queues; what only a few can fulfil is looked at for those few.
+Sums are made for all queues; numbers of single polls only for the few queues that may pass a rule.
 """
 
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.core.table import Column, Mask
+from penstock.core.table import Column, Mask, Matrix, Positions
 from penstock.core.windows import Window, halves
 from penstock.observation.facts import Facts, or_zero
 from penstock.settings.constants import Constants
@@ -22,13 +22,13 @@ PERSISTENT_POLLS = 3
 """Polls of a window with a balance, before that is no accident."""
 TREND_MESSAGES = 10.0
 TREND_GROWTH = 0.1
-"""Least growth of a backlog over the trend: messages, and share of what came."""
+"""Least growth of a backlog over the trend: messages, and share of the messages that came."""
 SHARE_OF_QUARTER = 0.1
-"""Of the growth over the trend, between two quarters of it; steady growth has a third."""
+"""Share of the growth over the trend that lies between two quarters at least; of steady growth it is a third."""
 
 SAMPLES = 12
 TREND_SAMPLES = 40
-"""A window is held in about so many samples, at most twice as many: polls that come faster are summed up."""
+"""How many samples a window has, at most twice as many: polls that come faster are summed up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,43 +38,59 @@ class Activity:
     window: Window = field(default_factory=Window)
     trend: Window = field(default_factory=Window)
     apart: tuple[tuple[float, float], ...] = ()
-    """Of the polls of the window: when they were, and how far apart their reads."""
+    """For each poll of the window its time, and the seconds between its reads of queues and consumers."""
 
     def advance(self, facts: Facts, constants: Constants) -> "Activity":
-        """With this poll; a queue that is not known from the poll before starts again."""
-        changes = [
-            facts.returned,
-            facts.d_settled,
-            facts.d_delivered,
-            facts.d_expired,
-            facts.d_killed,
-        ]
-        flow = [facts.d_added, facts.d_settled, facts.messages - facts.scheduled]
-        flow += [
-            or_zero(facts.d_expired),
-            or_zero(facts.d_killed),
-            or_zero(facts.d_scheduled),
-        ]
-        seconds = max(constants.persistent, constants.window_seconds(facts.interval))
-        apart = (
-            *(one for one in self.apart if one[0] >= facts.now - 2 * seconds),
-            (facts.now, facts.apart),
-        )
+        """Return the windows with this poll; a queue that is not known from the poll before starts again."""
+        seconds = constants.window_seconds(facts.interval)
+        seconds = max(constants.persistent, seconds)
+        trend_seconds = constants.trend_seconds(facts.interval)
+        changes = changes_of(facts)
+        flows = flows_of(facts)
         return Activity(
-            _pushed(self.window, facts, changes, seconds, SAMPLES),
-            _pushed(
-                self.trend,
-                facts,
-                flow,
-                constants.trend_seconds(facts.interval),
-                TREND_SAMPLES,
-                levels=(DEPTH,),
+            window=pushed(self.window, facts, changes, seconds, SAMPLES),
+            trend=pushed(
+                self.trend, facts, flows, trend_seconds, TREND_SAMPLES, (DEPTH,)
             ),
-            apart,
+            apart=self._apart_with(facts, 2 * seconds),
         )
 
+    def _apart_with(
+        self, facts: Facts, seconds: float
+    ) -> tuple[tuple[float, float], ...]:
+        """Return `apart` of the polls of the last `seconds`, with this one."""
+        recent = [
+            (stamp, apart)
+            for stamp, apart in self.apart
+            if stamp >= facts.now - seconds
+        ]
+        return (*recent, (facts.now, facts.apart))
 
-def _pushed(
+
+def changes_of(facts: Facts) -> Sequence[Column]:
+    """Return the variables of the window, RETURNED to KILLED."""
+    return (
+        facts.returned,
+        facts.d_settled,
+        facts.d_delivered,
+        facts.d_expired,
+        facts.d_killed,
+    )
+
+
+def flows_of(facts: Facts) -> Sequence[Column]:
+    """Return the variables of the trend, FLOW_IN to SCHEDULED."""
+    return (
+        facts.d_added,
+        facts.d_settled,
+        facts.messages - facts.scheduled,
+        or_zero(facts.d_expired),
+        or_zero(facts.d_killed),
+        or_zero(facts.d_scheduled),
+    )
+
+
+def pushed(
     window: Window,
     facts: Facts,
     columns: Sequence[Column],
@@ -82,6 +98,16 @@ def _pushed(
     samples: int,
     levels: tuple[int, ...] = (),
 ) -> Window:
+    """Return the window over so many seconds with one more poll.
+
+    Args:
+        window: Up to the poll before.
+        facts: The numbers of this poll.
+        columns: Its variables.
+        seconds: How long the window is.
+        samples: In how many samples it is kept.
+        levels: Variables that are no changes, but the state at the end of a sample.
+    """
     values = np.stack(columns, dtype=np.float32, casting="same_kind")
     values[:, ~facts.known] = np.nan
     window = window.reindexed(facts.queues, facts.known)
@@ -90,7 +116,15 @@ def _pushed(
 
 @dataclass(frozen=True, slots=True)
 class Returns:
-    """Over the window: messages that came back, deliveries and settlements, per queue."""
+    """Messages of each queue over the window.
+
+    Attributes:
+        returned: Those that came back from consumers.
+        delivered: Those that were delivered.
+        settled: Those that were settled.
+        killed: Those that were killed.
+        persistent: Whether messages came back again and again.
+    """
 
     returned: Column
     delivered: Column
@@ -100,15 +134,23 @@ class Returns:
 
 
 def returns(activity: Activity, constants: Constants, interval: float) -> Returns:
+    """Return what came back to the queues over the window."""
     window = activity.window
-    returned, delivered, settled, killed = map(
-        window.sum, (RETURNED, DELIVERED, SETTLED, KILLED)
-    )
-    # Consumers let go before the queue is read: what was settled in between looks like a return when it gets less.
+    returned = window.sum(RETURNED)
+    settled = window.sum(SETTLED)
+    # Consumers are read before the queue: messages that were settled in between look like returns when that time
+    # becomes shorter.
     apart = [seconds for _, seconds in activity.apart] or [0.0]
-    unseen = settled * ((max(apart) - apart[-1]) / max(window.seconds, interval, 1e-9))
-    lasting = persistent(window, RETURNED, returned, constants, interval, unseen)
-    return Returns(returned, delivered, settled, killed, lasting)
+    shorter_by = max(apart) - apart[-1]
+    window_seconds = max(window.seconds, interval, 1e-9)
+    unseen = settled * (shorter_by / window_seconds)
+    return Returns(
+        returned=returned,
+        delivered=window.sum(DELIVERED),
+        settled=settled,
+        killed=window.sum(KILLED),
+        persistent=persistent(window, RETURNED, returned, constants, interval, unseen),
+    )
 
 
 def persistent(
@@ -119,31 +161,67 @@ def persistent(
     interval: float,
     unseen: Column | None = None,
 ) -> Mask:
-    """Rule "persistent": the balance, less its largest poll and what is `unseen`, is above the margin and the noise; in
-    both halves, at three polls or more, over 30 s or more. One rollback or purge is not.
-    total: of the variable.
+    """(queues,) Whether a balance goes on: it is above margin and noise without its largest poll and what is `unseen`.
+
+    It is so in both halves of the window, at three polls or more, over 30 s or more. One rollback or purge is not.
+
+    Args:
+        window: The last polls.
+        variable: The balance.
+        total: (queues,) Its sum over the window.
+        constants: Of the judgement.
+        interval: Of the polls, seconds.
+        unseen: (queues,) How much of the sum may be an error of reading.
     """
-    lasting = np.zeros(len(total), np.bool_)
+    result = np.zeros(len(total), np.bool_)
     rows = np.flatnonzero(total >= constants.margin)
-    if len(rows):
-        values = window.of(variable, rows)
-        first, second = halves(values)
-        noise = -np.minimum(values.min(axis=0), 0.0)
-        less = values.max(axis=0) + (0.0 if unseen is None else unseen[rows])
-        lasting[rows] = (
-            (total[rows] - less >= constants.margin + constants.noise * noise)
-            & (first.sum(axis=0) > 0)
-            & (second.sum(axis=0) > 0)
-            & (np.count_nonzero(values > 0, axis=0) >= PERSISTENT_POLLS)
-            & window.covers(rows, variable, constants.persistent, interval)
-        )
-    return lasting
+    if not len(rows):
+        return result
+    changes = window.of(variable, rows)
+    doubtful = changes.max(axis=0)
+    if unseen is not None:
+        doubtful += unseen[rows]
+    result[rows] = (
+        is_above_noise(changes, total[rows] - doubtful, constants)
+        & in_both_halves(changes)
+        & at_enough_polls(changes)
+        & window.covers(rows, variable, constants.persistent, interval)
+    )
+    return result
+
+
+def is_above_noise(changes: Matrix, balance: Column, constants: Constants) -> Mask:
+    """(queues,) Whether the balance is above the margin, and above the noise: the largest change below 0.
+
+    changes: (samples, queues)
+    """
+    noise = -np.minimum(changes.min(axis=0), 0.0)
+    return balance >= constants.margin + constants.noise * noise
+
+
+def at_enough_polls(changes: Matrix) -> Mask:
+    """(queues,) Whether something happened at three polls or more; of (samples, queues)."""
+    polls = np.count_nonzero(changes > 0, axis=0)
+    return np.asarray(polls >= PERSISTENT_POLLS)
+
+
+def in_both_halves(changes: Matrix) -> Mask:
+    """(queues,) Whether something happened in both halves of the window; of (samples, queues)."""
+    first, second = halves(changes)
+    return (first.sum(axis=0) > 0) & (second.sum(axis=0) > 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """Over the trend window, per queue: growth of the backlog in messages; in and out, messages per second, NaN where
-    unknown. comes: what became ready, scheduled ones too. seconds: from the first to the last poll of the window.
+    """What each queue did over the trend window; NaN where a number is not known.
+
+    Attributes:
+        behind: Whether its consumers fall behind.
+        growth: Messages by which the backlog grew.
+        rate_in: Messages a second that came.
+        rate_out: Messages a second that were settled.
+        comes: Messages a second that became ready, scheduled ones too.
+        seconds: From the first poll of the window to the last.
     """
 
     behind: Mask = field(default_factory=lambda: np.empty(0, np.bool_))
@@ -155,59 +233,88 @@ class Trend:
 
     @property
     def growth_rate(self) -> Column:
-        """Messages per second: the growth is that from the middle of the first quarter to the middle of the last."""
+        """(queues,) Messages a second; the growth is from the middle of the first quarter to that of the last one."""
         return self.growth / max(0.75 * self.seconds, 1e-9)
 
 
 def trend(activity: Activity, constants: Constants, interval: float) -> Trend:
-    """Rule of falling behind: consumers work in both halves, the backlog's mean rises over all four quarters, its least
-    of the second half is above its most of the first, and it grew by ten messages and by a tenth of what came. Each
+    """Return the trend of each queue; whether its consumers fall behind.
+
+    They do if they work in both halves and the mean backlog rises over all four quarters, if the least backlog of the
+    second half is above the most of the first, and if it grew by ten messages and by a tenth of those that came. Each
     quarter has its share of the growth, a tenth at least, and it has not turned: a spike is no trend.
     """
     window = activity.trend
     added = window.sum(FLOW_IN)
-    settled = window.sum(FLOW_OUT)
     behind = np.zeros(len(added), np.bool_)
     growth = np.zeros(len(added))
-    rows = np.flatnonzero((settled > 0) & window.rose(DEPTH))
+    rows = np.flatnonzero((window.sum(FLOW_OUT) > 0) & window.rose(DEPTH))
     if len(rows):
         depth = window.of(DEPTH, rows, np.nan)
-        quarters = np.stack([_means(part) for part in np.array_split(depth, 4)])
+        quarters = means_of_quarters(depth)
         growth[rows] = np.nan_to_num(quarters[-1] - quarters[0])
-        grew = growth[rows] >= np.maximum(TREND_MESSAGES, TREND_GROWTH * added[rows])
-        steps = np.diff(quarters, axis=0)
-        rises = ((steps > 0) & (steps >= SHARE_OF_QUARTER * growth[rows])).all(axis=0)
-        rising = np.flatnonzero(grew & rises & ~(depth[-1] < quarters[-1]))
-        depth = depth[:, rising]
+        rising = rises_steadily(depth, quarters, growth[rows], added[rows])
         rows = rows[rising]
+        depth = depth[:, rising]
     if len(rows):
-        low, high = halves(depth)
-        first, second = halves(window.of(FLOW_OUT, rows))
-        behind[rows] = (
-            (np.fmin.reduce(high, axis=0) > np.fmax.reduce(low, axis=0))
-            & (first.sum(axis=0) > 0)
-            & (second.sum(axis=0) > 0)
-            & window.covers(
-                rows,
-                FLOW_OUT,
-                constants.trend_seconds(interval),
-                interval,
-                constants.trend_polls,
-            )
-        )
+        behind[rows] = falls_behind(window, rows, depth, constants, interval)
     rate_in = window.rate(FLOW_IN)
-    rate_out = window.rate(FLOW_OUT)
     return Trend(
-        behind,
-        growth,
-        rate_in,
-        rate_out,
-        rate_in - window.rate(SCHEDULED),
-        window.seconds,
+        behind=behind,
+        growth=growth,
+        rate_in=rate_in,
+        rate_out=window.rate(FLOW_OUT),
+        comes=rate_in - window.rate(SCHEDULED),
+        seconds=window.seconds,
     )
 
 
-def _means(values: Column) -> Column:
-    """Over the samples, without those that are missing; NaN where all are."""
+def rises_steadily(
+    depth: Matrix, quarters: Matrix, growth: Column, added: Column
+) -> Mask:
+    """(queues,) Whether the backlog grew by enough, in each quarter by its share, and has not turned.
+
+    Args:
+        depth: (samples, queues) The backlog.
+        quarters: (4, queues) Its means.
+        growth: (queues,) By how much it grew.
+        added: (queues,) Messages that came.
+    """
+    least_growth = np.maximum(TREND_MESSAGES, TREND_GROWTH * added)
+    steps = np.diff(quarters, axis=0)
+    has_share = (steps > 0) & (steps >= SHARE_OF_QUARTER * growth)
+    has_turned = depth[-1] < quarters[-1]
+    return (growth >= least_growth) & has_share.all(axis=0) & ~has_turned
+
+
+def falls_behind(
+    window: Window,
+    rows: Positions,
+    depth: Matrix,
+    constants: Constants,
+    interval: float,
+) -> Mask:
+    """(rows,) Whether all of the second half is above all of the first, and consumers work in both.
+
+    depth: (samples, rows) The backlog.
+    """
+    first, second = halves(depth)
+    is_higher = np.fmin.reduce(second, axis=0) > np.fmax.reduce(first, axis=0)
+    works = in_both_halves(window.of(FLOW_OUT, rows))
+    seconds = constants.trend_seconds(interval)
+    polls = constants.trend_polls
+    is_covered = window.covers(rows, FLOW_OUT, seconds, interval, polls)
+    return is_higher & works & is_covered
+
+
+def means_of_quarters(depth: Matrix) -> Matrix:
+    """(4, queues) The means of the four quarters of the window; of (samples, queues)."""
+    quarters = np.array_split(depth, 4)
+    return np.stack([mean_of_known(quarter) for quarter in quarters])
+
+
+def mean_of_known(values: Matrix) -> Column:
+    """(queues,) The mean over the samples that are not missing; NaN where all are."""
     count = (~np.isnan(values)).sum(axis=0)
-    return np.nansum(values, axis=0) / np.where(count > 0, count, np.nan)
+    divisor = np.where(count > 0, count, np.nan)
+    return np.nansum(values, axis=0) / divisor

@@ -1,7 +1,8 @@
-"""The limit and the resume level of OpenMQ consumers, measured from outside: no attribute shows them.
+"""The limit and the resume level of OpenMQ consumers, measured from outside: no attribute has them.
 
-The broker pauses a consumer when it has sent what was asked for. So between two pauses lie whole windows: their
-greatest common divisor is the window, the limit is the least number not below what was held that leaves the same rest.
+The broker pauses a consumer when it has sent as many messages as were asked for. So between two pauses lie whole
+windows: their greatest common divisor is the window. The limit is the least number that is not below the messages
+buffered while paused, and that has the same remainder by the window as the delivered ones.
 """
 
 from dataclasses import dataclass
@@ -14,40 +15,56 @@ from penstock.core.state import By, RowState, column
 from penstock.core.table import Column, Index, Mask
 
 STEPS = 6
-"""Moves between pauses before a divisor is believed: a wrong one, twice too large, is seen by chance once in 32."""
+"""Moves between pauses before a divisor counts: a wrong one, twice too large, is seen by chance once in 32 times."""
 
 
 @dataclass(frozen=True, slots=True)
 class WindowEstimate(RowState):
-    """By the rows of `index`: N at the last pause, divisor of its moves, moves seen, the most held while paused."""
+    """What the pauses of each consumer show about its window."""
 
     BY = By.CONSUMER
     STORED_AS = "window_"
     at: Column = column()
+    """Messages that had been delivered at the last pause, in all."""
     divisor: NDArray[np.int64] = column(0, dtype=np.int64)
+    """Greatest common divisor of the messages delivered between two pauses."""
     steps: NDArray[np.int64] = column(0, dtype=np.int64)
+    """How many such moves there were."""
     most: Column = column(0.0)
+    """The most messages buffered while paused."""
 
     def advance(
-        self, index: Index[Any], delivered: Column, held: Column, paused: Mask
+        self, index: Index[Any], delivered: Column, buffered: Column, paused: Mask
     ) -> "WindowEstimate":
+        """Return the estimate after a poll.
+
+        Args:
+            index: The consumers.
+            delivered: (consumers,) Messages delivered to each, in all.
+            buffered: (consumers,) Messages that each buffers.
+            paused: (consumers,) Whether its own limit pauses it.
+        """
         before = self.reindexed(index)
         moves = paused & (delivered > before.at)
-        step = np.where(moves, delivered - before.at, 0).astype(np.int64)
+        step = np.where(moves, delivered - before.at, 0)
+        divisor = np.gcd(before.divisor, step.astype(np.int64))
+        most = np.fmax(before.most, buffered)
         return WindowEstimate(
-            index,
-            np.where(paused, delivered, before.at),
-            np.where(moves, np.gcd(before.divisor, step), before.divisor),
-            before.steps + moves,
-            np.where(paused, np.fmax(before.most, held), before.most),
+            index=index,
+            at=np.where(paused, delivered, before.at),
+            divisor=np.where(moves, divisor, before.divisor),
+            steps=before.steps + moves,
+            most=np.where(paused, most, before.most),
         )
 
     def limits(self) -> tuple[Column, Column]:
-        """Limit and resume level, NaN until known. A divisor of 1 proves nothing."""
-        window = self.divisor.astype(np.float64)
-        known = (self.steps >= STEPS) & (self.divisor > 1) & ~np.isnan(self.at)
-        rest = np.where(known, self.at, 0.0) % np.where(known, window, 1.0)
-        most = np.where(known, self.most, 0.0)
-        limit = most + (rest - most) % np.where(known, window, 1.0)
-        known &= limit >= window
-        return np.where(known, limit, np.nan), np.where(known, limit - window, np.nan)
+        """(consumers,) Limit and resume level in messages, NaN until they are known. A divisor of 1 proves nothing."""
+        has_divisor = (self.steps >= STEPS) & (self.divisor > 1)
+        is_known = has_divisor & ~np.isnan(self.at)
+        window = np.where(is_known, self.divisor.astype(np.float64), 1.0)
+        remainder = np.where(is_known, self.at, 0.0) % window
+        most = np.where(is_known, self.most, 0.0)
+        limit = most + (remainder - most) % window
+        is_known &= limit >= self.divisor
+        limit = np.where(is_known, limit, np.nan)
+        return limit, limit - window

@@ -1,9 +1,10 @@
-"""What conditions judge of an Artemis broker's account: losses that go on, and what a ring lost or would."""
+"""The losses of an Artemis broker as conditions judge them: which go on, and what a ring evicted or has at risk."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.core.state import RowState, column, unindexed
 from penstock.core.table import Column, Mask, Matrix, Table, put
@@ -13,86 +14,114 @@ from penstock.observation.facts import SKEW, Facts, or_zero
 from penstock.settings.constants import Constants
 
 POLLS = 3
-"""At which a loss must have grown before it is no accident."""
+"""Polls at which a loss must have grown, before it is no accident."""
 LINES = 8
 DUPLICATE, UNWANTED, PLACELESS, TARGET, UNEXPLAINED, ROLLED_BACK, PURGED, IN_HAND = (
     range(LINES)
 )
-"""Sent twice; wanted by no filter; killed without a place for dead letters; dropped by an address that dead letters or
-expired messages are sent to; for no reason that is known; rolled back by producers; purged by operators; and given back
-by consumers that went, which is no loss."""
+"""Reasons: a message was sent twice; no filter wanted it; it was killed without a place for dead letters; an address
+that dead letters or expired messages are sent to dropped it; no reason is known; its producer rolled back; an operator
+purged it; and, which is no loss, a consumer gave it back when it went.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Losses(RowState):
-    """
-    Per queue; lines as above. amount: messages, at least. since, last: the first and the last poll of the present spell
-    at which it grew, broker's clock; polls: so many. began, came0: the amount, and what had come, before it.
-
-    in_doubt: messages of prepared transactions, at most, NaN: not known; prepared: first sight of each by its Xid.
-    unheld: messages in delivery to no consumer, at least; unheld_since: since when it is more than `SKEW`.
-    """
+    """The losses of each queue, by reason. A spell is a time in which a loss grows without a longer break."""
 
     amount: Matrix = column(lines=LINES, saved=False)
+    """Messages lost, at least."""
     since: Matrix = column(lines=LINES, saved=False)
+    """The first poll of the present spell at which the amount grew, by the broker's clock."""
     last: Matrix = column(lines=LINES, saved=False)
+    """The last one."""
     polls: Matrix = column(0.0, lines=LINES, saved=False)
+    """How many such polls there were."""
     began: Matrix = column(lines=LINES, saved=False)
+    """The amount before the spell."""
     came0: Matrix = column(lines=LINES, saved=False)
+    """The messages that had come before the spell."""
     came: Column = column(saved=False)
+    """Messages that came to the queue or its address, in all."""
     in_doubt: Column = column(saved=False)
+    """Messages of prepared transactions, at most; NaN: not known."""
     unheld: Column = column(0.0, saved=False)
+    """Messages that are delivered, but to no consumer, at least."""
     unheld_since: Column = column(saved=False)
+    """Since when these are more than `SKEW`."""
     prepared: Mapping[str, float] = unindexed(dict)
+    """When each prepared transaction was seen first, by its Xid."""
     producers: Table[ProducerRow] | None = unindexed(lambda: None)
 
     def advance(
-        self, found: Facts, amounts: Sequence[Column], came: Column, in_doubt: Column, unheld: Column,
-        prepared: Mapping[str, float], producers: Table[ProducerRow] | None,
-    ) -> "Losses":  # fmt: skip
-        """amounts: by line, NaN where it is not known; came: to the queue or its address, in all."""
-        before = self.reindexed(found.queues)
+        self,
+        facts: Facts,
+        amounts: Sequence[Column],
+        arrived: Column,
+        in_doubt: Column,
+        unheld: Column,
+        prepared: Mapping[str, float],
+        producers: Table[ProducerRow] | None,
+    ) -> "Losses":
+        """Return the losses after a poll.
+
+        amounts: the lines of `amount`, NaN where one is not known; the others are as in the state.
+        """
+        before = self.reindexed(facts.queues)
         amount = np.stack(amounts)
         grew = amount > before.amount
-        begins = (
-            grew
-            & ~(found.now - before.last <= Constants().window_seconds(found.interval))
-            if grew.any()
-            else grew
-        )
+        losses = before.with_growth(grew, facts)
         return replace(
-            before,
-            index=found.queues,
+            losses,
+            index=facts.queues,
             amount=np.fmax(before.amount, amount),
-            came=came,
+            came=arrived,
             in_doubt=in_doubt,
             unheld=unheld,
-            unheld_since=since(unheld > SKEW, before.unheld_since, found.now),
+            unheld_since=since(unheld > SKEW, before.unheld_since, facts.now),
             prepared=prepared,
             producers=producers,
-            since=put(before.since, begins, found.now),
-            last=put(before.last, grew, found.now),
-            polls=put(put(before.polls, grew, before.polls + 1), begins, 1.0),
-            began=put(before.began, begins, before.amount),
-            came0=put(before.came0, begins, before.came),
+        )
+
+    def with_growth(self, grew: NDArray[np.bool_], facts: Facts) -> "Losses":
+        """Return the losses with the spells that begin or go on where an amount grew at this poll."""
+        begins = grew
+        if grew.any():
+            longest_break = Constants().window_seconds(facts.interval)
+            goes_on = facts.now - self.last <= longest_break
+            begins = grew & ~goes_on
+        polls = put(self.polls, grew, self.polls + 1)
+        return replace(
+            self,
+            since=put(self.since, begins, facts.now),
+            last=put(self.last, grew, facts.now),
+            polls=put(polls, begins, 1.0),
+            began=put(self.began, begins, self.amount),
+            came0=put(self.came0, begins, self.came),
         )
 
     @property
     def lost(self) -> Matrix:
-        """In the present spell."""
+        """(LINES, queues) Messages lost in the present spell."""
         return self.amount - self.began
 
     def share(self, line: int) -> Column:
-        """Of what was sent in the spell. What came does not count duplicates."""
+        """(queues,) Share that was lost, of the messages sent in the spell."""
         lost = self.lost[line]
-        came = or_zero(self.came - self.came0[line])
-        return lost / np.fmax(came + (or_zero(lost) if line == DUPLICATE else 0.0), 1.0)
+        sent = or_zero(self.came - self.came0[line])
+        if line == DUPLICATE:
+            # The messages that came are without duplicates.
+            sent = sent + or_zero(lost)
+        return lost / np.fmax(sent, 1.0)
 
-    def go_on(self, line: int, found: Facts, constants: Constants) -> Mask:
-        """Where one grew at three polls or more, over 30 s or more, the last of them within the window."""
-        lasts = self.last[line] - self.since[line] >= constants.persistent
-        recent = found.now - self.last[line] <= constants.window_seconds(found.interval)
-        return found.judged & (self.polls[line] >= POLLS) & lasts & recent
+    def go_on(self, line: int, facts: Facts, constants: Constants) -> Mask:
+        """(queues,) Whether a loss grew at three polls or more, over 30 s or more, the last one within the window."""
+        spell_seconds = self.last[line] - self.since[line]
+        seconds_ago = facts.now - self.last[line]
+        has_polls = self.polls[line] >= POLLS
+        lasts = spell_seconds >= constants.persistent
+        is_recent = seconds_ago <= constants.window_seconds(facts.interval)
+        return facts.judged & has_polls & lasts & is_recent
 
 
 # --- rings
@@ -100,11 +129,16 @@ class Losses(RowState):
 
 @dataclass(frozen=True, slots=True)
 class Evictions:
-    """
-    The account of each queue; NaN where it cannot be known. evicted: since the broker's start. by_consumers:
-    at least so many of them by consumers that went or rolled back. grew: at this poll, at least `low` by consumers;
-    low_last, high_last: by them at least and at most when there were such last, by which clients of which protocols:
-    `latest`, by the queue's key.
+    """The account of each ring; NaN where a number cannot be known.
+
+    Attributes:
+        evicted: Messages evicted since the broker's start.
+        by_consumers: How many of them, at least, by consumers that went or rolled back.
+        grew: Messages evicted at this poll.
+        low: How many of those, at least, by consumers.
+        low_last: `low` of the last poll that had any.
+        high_last: How many it may have been at most at that poll.
+        latest: By the queue's key the clients that did it then, with their protocol.
     """
 
     evicted: Column
@@ -117,16 +151,18 @@ class Evictions:
 
 
 def at_risk(facts: Facts) -> Column:
-    """Messages that a ring would lose if all its consumers went away now; NaN without a ring, while paging, and where
-    it keeps what is acknowledged. Only what they give back finds no room.
+    """(queues,) Messages that a ring would evict if all its consumers went away now: they find no room.
+
+    NaN without a ring, while paging, and where the queue keeps acknowledged messages.
     """
-    risk = np.clip(facts.messages - facts.scheduled - facts.ring, 0.0, facts.delivering)
-    return np.where((facts.address.paging > 0) | facts.keeps, np.nan, risk)
+    beyond_limit = facts.messages - facts.scheduled - facts.ring
+    risk = np.clip(beyond_limit, 0.0, facts.delivering)
+    evicts_nothing = (facts.address.paging > 0) | facts.keeps
+    return np.where(evicts_nothing, np.nan, risk)
 
 
 def scheduled_at_risk(facts: Facts) -> Column:
-    """Scheduled messages that would find no room if they fell due now; NaN without a ring and while paging."""
+    """(queues,) Scheduled messages without room if they were due now; NaN without a ring, and while paging."""
     room = np.maximum(facts.ring - facts.ready, 0.0)
-    return np.where(
-        facts.address.paging > 0, np.nan, np.maximum(facts.scheduled - room, 0.0)
-    )
+    without_room = np.maximum(facts.scheduled - room, 0.0)
+    return np.where(facts.address.paging > 0, np.nan, without_room)

@@ -1,26 +1,34 @@
-"""Transactions that are prepared and wait for their manager, and messages that are with no one (OpenMQ).
+"""Transactions that are prepared and wait for their manager, and messages that no consumer has (OpenMQ).
 
-One whose client is gone keeps what it sent and received out of everybody's reach, over restarts of the broker.
+A prepared transaction whose client is gone keeps its messages out of everybody's reach, over restarts of the broker.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from penstock.core.state import RowState, column, unindexed
-from penstock.core.table import Column
+from penstock.core.table import Column, Mask, Table
 from penstock.core.windows import since
-from penstock.model import Snapshot, TransactionRow, TransactionState
+from penstock.model import AddressRow, Snapshot, TransactionRow, TransactionState
 from penstock.observation.facts import Facts, or_zero
 
 FEWEST = 2.0
-"""Messages with no one: one may be between two counters for good."""
+"""Messages that no consumer has: a single one may be between two counters for good."""
 
 
 class PreparedTransaction(NamedTuple):
-    """created, since: when it began, and was first seen prepared, by the broker's clock."""
+    """A transaction that is prepared; times by the broker's clock.
+
+    Attributes:
+        transaction: Its identity.
+        sent: Messages that were sent in it.
+        received: Messages that were received in it.
+        created: When it began.
+        since: When it was first seen prepared.
+    """
 
     transaction: TransactionRow
     sent: float
@@ -31,89 +39,107 @@ class PreparedTransaction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Prepared(RowState):
-    """By transaction since when it is prepared. stuck: by topic without consumers, messages that some still have.
-    received: in transactions of any state, NaN: not known; in_doubt: in prepared ones; abandoned: whose client is gone.
-    """
+    """The transactions that are prepared, and the topics with messages that no consumer has."""
 
     since: Column = column(saved=False)
+    """Per transaction since when it is prepared."""
     listed: Sequence[PreparedTransaction] = unindexed(tuple)
     """The oldest first."""
     stuck: dict[str, tuple[float, float]] = unindexed(dict)
-    """How many, and since when."""
+    """By topic without consumers the messages that consumers are said to have, and since when there are any."""
     received: float = unindexed(lambda: np.nan)
+    """Messages received in transactions of any state, NaN: not known."""
     in_doubt: float = unindexed(float)
+    """Messages received in prepared transactions."""
     abandoned: float = unindexed(float)
+    """Those of them whose client is gone."""
 
-    def advance(self, found: Facts, snapshot: Snapshot) -> "Prepared":
+    def advance(self, facts: Facts, snapshot: Snapshot) -> "Prepared":
+        """Return the state after a poll."""
+        stuck = self._stuck_since(topics_with_nobody(snapshot), facts.now)
         transactions = snapshot.transactions
-        collector = snapshot.collectors.get("transactions")
-        stuck = topics_with_nobody(snapshot).items()
-        alone = {
-            name: (number, self.stuck.get(name, (number, found.now))[1])
-            for name, number in stuck
-        }
         if transactions is None:
-            return Prepared(stuck=alone)
-        waits = transactions["state"] == TransactionState.PREPARED
+            return Prepared(stuck=stuck)
+        is_prepared = transactions["state"] == TransactionState.PREPARED
+        before = self.reindexed(transactions.index)
+        prepared_since = since(is_prepared, before.since, facts.now)
         received = transactions["acknowledgements"]
-        begun = since(waits, self.reindexed(transactions.index).since, found.now)
-        columns = (
-            or_zero(transactions["messages"]),
-            or_zero(received),
-            transactions["created"],
-            begun,
-        )
-        rows = zip(
-            transactions.index.rows[waits],
-            np.stack(columns)[:, waits].T.tolist(),
-            strict=True,
-        )
-        listed = sorted(
-            (PreparedTransaction(row, *said) for row, said in rows),
-            key=lambda one: one.created,
-        )
-        read = (
-            collector is None or collector.usable
-        )  # else those of an earlier poll are used
-        taken = (
-            columns[1][waits],
-            columns[1][waits & (snapshot.transaction_connection < 0)],
-        )
-        total = float(received.sum()) if read else np.nan
+        known_received = or_zero(received)
+        is_abandoned = is_prepared & (snapshot.transaction_connection < 0)
+        is_read = is_listing_of_this_poll(snapshot)
         return Prepared(
-            transactions.index,
-            begun,
-            listed,
-            alone,
-            total,
-            *(float(one.sum()) for one in taken),
+            index=transactions.index,
+            since=prepared_since,
+            listed=list_prepared(transactions, is_prepared, prepared_since),
+            stuck=stuck,
+            received=float(received.sum()) if is_read else np.nan,
+            in_doubt=float(known_received[is_prepared].sum()),
+            abandoned=float(known_received[is_abandoned].sum()),
         )
+
+    def _stuck_since(
+        self, topics: Mapping[str, float], now: float
+    ) -> dict[str, tuple[float, float]]:
+        """Return the messages of each topic, and since when it has any."""
+        stuck = {}
+        for name, messages in topics.items():
+            before = self.stuck.get(name)
+            stuck[name] = (messages, now if before is None else before[1])
+        return stuck
+
+
+def is_listing_of_this_poll(snapshot: Snapshot) -> bool:
+    """Return whether the transactions were listed at this poll; else they are those of an earlier one."""
+    collector = snapshot.collectors.get("transactions")
+    return collector is None or collector.usable
+
+
+def list_prepared(
+    transactions: Table[TransactionRow], is_prepared: Mask, prepared_since: Column
+) -> list[PreparedTransaction]:
+    """Return the prepared transactions, the oldest first."""
+    sent = or_zero(transactions["messages"])
+    received = or_zero(transactions["acknowledgements"])
+    created = transactions["created"]
+    listed = [
+        PreparedTransaction(
+            transaction=transactions.index.rows[row],
+            sent=float(sent[row]),
+            received=float(received[row]),
+            created=float(created[row]),
+            since=float(prepared_since[row]),
+        )
+        for row in np.flatnonzero(is_prepared).tolist()
+    ]
+    return sorted(listed, key=lambda prepared: prepared.created)
 
 
 def topics_with_nobody(snapshot: Snapshot) -> dict[str, float]:
-    """Messages that a topic says consumers have, and no one is there: neither a consumer nor a subscription."""
+    """Return by topic the messages that consumers are said to have, where no consumer and no subscription is."""
     addresses = snapshot.addresses
     queues = snapshot.queues
     consumers = snapshot.consumers
-    if (
-        addresses is None
-        or queues is None
-        or consumers is None
-        or "topic" not in addresses
-    ):
+    if addresses is None or queues is None or consumers is None:
         return {}
-    at = np.flatnonzero(
-        (addresses["topic"] > 0)
-        & (addresses["delivering"] >= FEWEST)
-        & (addresses["exact"] > 0)
-    )
-    if not len(at):
+    delivering = delivering_by_topic(addresses)
+    if not delivering:
         return {}
-    attended = {row.address for row in queues.index} | {
-        row.address for row in consumers.index
+    subscribed = {row.address for row in queues.index}
+    consumed = {row.address for row in consumers.index}
+    return {
+        name: messages
+        for name, messages in delivering.items()
+        if name not in subscribed and name not in consumed
     }
-    found = {
-        addresses.index.rows[i].name: float(addresses["delivering"][i])
-        for i in at.tolist()
-    }
-    return {name: number for name, number in found.items() if name not in attended}
+
+
+def delivering_by_topic(addresses: Table[AddressRow]) -> dict[str, float]:
+    """Return the messages in delivery of each topic that has some and counts them exactly."""
+    if "topic" not in addresses:
+        return {}
+    is_topic = addresses["topic"] > 0
+    is_exact = addresses["exact"] > 0
+    delivering = addresses["delivering"]
+    topics = np.flatnonzero(is_topic & is_exact & (delivering >= FEWEST))
+    rows = addresses.index.rows
+    return {rows[row].name: float(delivering[row]) for row in topics.tolist()}

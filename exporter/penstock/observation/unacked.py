@@ -1,4 +1,4 @@
-"""Since when each queue is as it is, and each consumer has settled nothing: what conditions that last rest on."""
+"""Since when each queue is as it is, and since when each consumer has settled nothing: conditions that last need it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,55 +6,63 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.core.state import By, RowState, column, mask, unindexed
-from penstock.core.table import Column, Mask, put
+from penstock.core.table import Column, Mask, Positions, put
 from penstock.core.windows import since
 from penstock.observation.facts import JUDGED, ConsumerFacts, Facts
 
 BATCH = 1.2 * 2**20
 """Bytes that a Core client may receive before it sends acknowledgements (DUPS_OK); it counts others than the broker."""
 CONVERTED = 512.0
-"""Bytes that it may count more of a message: one that was sent by AMQP has properties which the broker derives."""
+"""Bytes that it may count more for a message that was sent by AMQP: it has properties which the broker derives."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueTimers(RowState):
-    """Per queue, times by the broker's clock: since when nothing moves, messages are ready, no consumer is there,
-    nothing is settled, nothing comes in; NaN = not. present: since when it has messages that are due, in buffers too.
-    had_consumer: one was seen at some poll, or something settled. expired: when messages did last since there is no
-    consumer: they count as ready for `cap` from then on.
-    """
+    """Per queue, times by the broker's clock; NaN where it is not so."""
 
     BY = By.QUEUE
     STORED_AS = "span_"
     still: Column = column()
+    """Since when nothing is delivered and settled, although it might be."""
     ready: Column = column()
+    """Since when messages are ready."""
     absent: Column = column()
+    """Since when no consumer is there."""
     unsettled: Column = column()
+    """Since when nothing is settled."""
     present: Column = column()
+    """Since when messages are there that are due, in buffers too."""
     blocked: Column = column()
+    """Since when no message comes."""
     expired: Column = column()
+    """When messages last expired since there is no consumer: they count as ready for `cap` seconds from then on."""
     had_consumer: Mask = mask(outlives=True, stored_as="had_consumer")
+    """Whether a consumer was there at some poll, or messages were settled."""
     read: Mapping[tuple[str, str], None] = unindexed(dict)
-    """Address and name of queues that are gone and had one: deleted once it is empty and made again, it is the same."""
+    """Address and name of the queues that are gone and had a consumer: a queue that is deleted once it is empty, and
+    made again, is the same.
+    """
 
     @property
     def stuck(self) -> Column:
-        """Since when none of the messages that are there is settled; NaN = not."""
+        """(queues,) Since when none of the messages that are there is settled; NaN where some are."""
         return np.maximum(self.unsettled, self.present)
 
     def were_read(self, queues: Mask) -> list[tuple[str, str]]:
-        """`read`, and those of these rows that had one."""
+        """Return address and name of `read` queues, and of those of these queues that had a consumer."""
         rows = self.index.rows[queues & self.had_consumer]
-        return [
-            *self.read,
-            *((row.address, row.name) for row in rows if row.kind in JUDGED),
-        ]
+        names = [(row.address, row.name) for row in rows if row.kind in JUDGED]
+        return [*self.read, *names]
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Columns per consumer. settles: it made progress at this poll; at: when. begun: since when one that holds
-    something now, and did not at the poll before, can be said to.
+    """The progress of each consumer at one poll.
+
+    Attributes:
+        settles: Whether it made progress.
+        at: When it did.
+        begun: Since when it has buffered messages, if it buffered none at the poll before.
     """
 
     settles: Mask
@@ -64,71 +72,95 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Unacked(RowState):
-    """Per consumer, times by the broker's clock, NaN = not. settled: its last settlement. hold_since, idle_since: since
-    when it holds something without a break, or nothing. seen_since: since when it is known. least: bytes that it ever
-    settled at one poll, at least, as a Core client may count; NaN: never, or not known. bytes: held at the poll before.
-    """
+    """Per consumer, times by the broker's clock; NaN where it is not so."""
 
     BY = By.CONSUMER
     STORED_AS = "hold_"
     settled: Column = column()
+    """When it settled messages last."""
     hold_since: Column = column()
+    """Since when it has always buffered messages."""
     idle_since: Column = column()
+    """Since when it has buffered none."""
     seen_since: Column = column()
+    """Since when it is known."""
     least: Column = column()
+    """The fewest bytes that it ever settled at one poll, as a Core client may count them; NaN: none, or not known."""
     bytes: Column = column(saved=False)
+    """Bytes that it buffered at the poll before."""
     gaps: Column = column(carried=False, saved=False)
-    """The gap that ended at this poll, NaN where none did."""
+    """Seconds of the gap that ended at this poll, NaN where none did."""
     unacked_since: Column = column(carried=False, stored_as="hold_mark")
-    """Since when a holding consumer has settled nothing; NaN where it holds nothing. Deliveries do not move it."""
+    """Since when it buffers messages and has settled none; NaN where it buffers none. Deliveries do not move it."""
 
     def advance(self, facts: Facts, progress: Progress) -> "Unacked":
+        """Return the state after a poll."""
         consumers = facts.consumer
-        now = facts.now
         before = self.reindexed(consumers.index)
-        settles = progress.settles
-        at = progress.at
-        rows = np.flatnonzero(settles)
-        gaps = np.full(len(at), np.nan)
-        least = before.least.copy()
-        ended = np.fmax(
-            at[rows] - np.fmax(before.settled[rows], before.hold_since[rows]), 0.0
-        )
-        gaps[rows] = np.where(np.isnan(before.hold_since[rows]), np.nan, ended)
+        settling = np.flatnonzero(progress.settles)
         hold_since = since(consumers.holds, before.hold_since, progress.begun)
         settled = before.settled.copy()
-        settled[rows] = at[rows]
-        seen = (
-            2 * consumers.held + consumers.d_left - consumers.d_delivered
-        )  # messages, at both polls
-        of_one = (consumers.held_bytes + before.bytes)[rows] / np.fmax(
-            seen[rows], 1.0
-        ) + CONVERTED
-        least[rows] = np.fmin(least[rows], consumers.d_left[rows] * of_one)
+        settled[settling] = progress.at[settling]
+        unacked_since = np.fmax(settled, hold_since)
+        is_new = np.isnan(before.seen_since)
         return Unacked(
             index=consumers.index,
             settled=settled,
             hold_since=hold_since,
-            idle_since=since(~consumers.holds, before.idle_since, now),
-            seen_since=put(before.seen_since, np.isnan(before.seen_since), now),
-            least=least,
+            idle_since=since(~consumers.holds, before.idle_since, facts.now),
+            seen_since=put(before.seen_since, is_new, facts.now),
+            least=least_bytes(before, consumers, settling),
             bytes=consumers.held_bytes,
-            gaps=gaps,
-            unacked_since=np.where(
-                np.isnan(hold_since), np.nan, np.fmax(settled, hold_since)
-            ),
+            gaps=gaps_of(before, progress, settling),
+            unacked_since=np.where(np.isnan(hold_since), np.nan, unacked_since),
         )
 
 
+def gaps_of(before: Unacked, progress: Progress, settling: Positions) -> Column:
+    """(consumers,) Seconds of the gap without progress that ended at this poll; NaN where none did.
+
+    Args:
+        before: By the consumers of this poll.
+        progress: At this poll.
+        settling: The consumers that made progress.
+    """
+    gaps = np.full(len(progress.at), np.nan)
+    hold_since = before.hold_since[settling]
+    begin = np.fmax(before.settled[settling], hold_since)
+    seconds = np.fmax(progress.at[settling] - begin, 0.0)
+    gaps[settling] = np.where(np.isnan(hold_since), np.nan, seconds)
+    return gaps
+
+
+def least_bytes(
+    before: Unacked, consumers: ConsumerFacts, settling: Positions
+) -> Column:
+    """(consumers,) The fewest bytes that each ever settled at one poll, as a Core client may count them.
+
+    A message has the mean size of those that were buffered at this poll and at the one before.
+    """
+    left = consumers.d_left[settling]
+    buffered = 2 * consumers.held[settling]
+    buffered_at_both = buffered + left - consumers.d_delivered[settling]
+    bytes_at_both = consumers.held_bytes[settling] + before.bytes[settling]
+    message_bytes = bytes_at_both / np.fmax(buffered_at_both, 1.0) + CONVERTED
+    least = before.least.copy()
+    least[settling] = np.fmin(least[settling], left * message_bytes)
+    return least
+
+
 def progress_of(consumers: ConsumerFacts, now: float) -> Progress:
-    """Rule of progress: more left its buffer than it acknowledged without committing."""
+    """Return which consumers made progress: more left the buffer than they acknowledged without committing."""
     settles = consumers.d_left - consumers.d_uncommitted > 0
-    (at, begun) = np.full((2, len(consumers.held)), now)
+    size = len(consumers.held)
+    settled_at = np.full(size, now)
+    begun = np.full(size, now)
     rows = np.flatnonzero(settles | consumers.holds)
     acknowledged = consumers.last_acknowledgement[rows]
-    at[rows] = np.where(
-        consumers.uncommitted[rows] > 0, now, np.fmin(acknowledged, now)
-    )
-    # Nothing happened since the later of the two: who holds now held then. A read may be older than the rows in it.
-    begun[rows] = np.fmin(np.fmax(acknowledged, consumers.last_delivery[rows]), now)
-    return Progress(settles, at, begun)
+    has_uncommitted = consumers.uncommitted[rows] > 0
+    settled_at[rows] = np.where(has_uncommitted, now, np.fmin(acknowledged, now))
+    # Nothing happened since the later one of the two: a consumer that buffers messages now buffered them then. The
+    # clock may have been read before the rows.
+    last_event = np.fmax(acknowledged, consumers.last_delivery[rows])
+    begun[rows] = np.fmin(last_event, now)
+    return Progress(settles, settled_at, begun)

@@ -9,65 +9,87 @@ from penstock.core.state import RowState, column, mask
 from penstock.core.table import Column, Mask
 
 CLOCK, EXPIRED, KILLED, PEAK, SERVICE, PACE, BACKLOG = range(7)
-"""By day the highest: messages that should have come in a pause + 1; thousandths of what left in five minutes + 1;
-messages that came in five minutes; milliseconds of a consumer for a message; messages an hour and consumer; depth."""
+"""Kinds of the highest number of a day: messages that should have come in a pause + 1; thousandths of the messages that
+left in five minutes + 1, expired and killed; messages that came in five minutes; milliseconds of a consumer for a
+message; messages an hour and consumer; depth.
+"""
 HIGHS = 7
 SOME_WEEKS = 3
-"""From so many on a spread between weeks is known."""
+"""From so many weeks on it is known by how much weeks differ."""
 DAY = 86400.0
 """Seconds after which the best pace so far is conclusive."""
 WINDOWS = 20
-"""With a backlog, on which a usual service time must rest."""
+"""Windows with a backlog that a usual service time must rest on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expected(RowState):
-    """Per queue what is normal in the present hour, NaN where nothing is known of it.
-
-    weeks: on how many it rests, 0 in the first. pause: the longest; silence: how long a pause may be, seconds.
-    regular: with a rhythm that a missed message breaks. low: messages a second that come at least. inflow, outflow:
-    lowest and highest messages an hour. guesses: of what was learned and of history, messages an hour. absence:
-    seconds that consumers may be away; irregular ones NaN. highs: of the days, as packed there. service: of
-    history, the usual seconds of a consumer for a message, and on how many windows that rests.
-    """
+    """What is normal for each queue in the present hour; NaN where nothing is known."""
 
     weeks: Column = column(0.0, saved=False)
+    """How many weeks it rests on, 0 in the first one."""
     pause: Column = column(saved=False)
+    """Longest pause, seconds."""
     silence: Column = column(saved=False)
+    """How long a pause may be, seconds."""
     regular: Mask = mask(saved=False)
+    """Whether messages come in a rhythm that a missing message breaks."""
     low: Column = column(saved=False)
+    """Messages a second that come at least."""
     inflow: NDArray[np.float64] = column(lines=2, saved=False)
+    """(2, queues) Lowest and highest inflow, messages an hour."""
     outflow: NDArray[np.float64] = column(lines=2, saved=False)
+    """(2, queues) Lowest and highest outflow, messages an hour."""
     guesses: NDArray[np.float64] = column(lines=2, saved=False)
+    """(2, queues) Likely inflow, as learned and by history, messages an hour."""
     absence: Column = column(saved=False)
+    """How long consumers may be away, seconds; NaN where their absences are irregular."""
     highs: NDArray[np.float64] = column(lines=HIGHS, saved=False)
+    """(HIGHS, queues) The highest numbers of 28 days."""
     service: NDArray[np.float64] = column(lines=2, saved=False)
+    """(2, queues) By history: usual seconds of a consumer for a message, and on how many windows they rest."""
     from_history: Mask = mask(saved=False)
-    """Rates are."""
+    """Whether the rates are those of history."""
 
     def more_lenient(self, other: "Expected") -> "Expected":
-        """Of two hours that may be meant: nothing where one of them is not known."""
-        columns = ("pause", "silence", "absence", "inflow", "outflow")
-        highest = {
-            name: np.maximum(getattr(self, name), getattr(other, name))
-            for name in columns
-        }
-        for name in ("inflow", "outflow"):
-            highest[name][0] = np.minimum(
-                getattr(self, name)[0], getattr(other, name)[0]
-            )
-        regular = np.zeros(len(self.regular), np.bool_)
-        low = np.minimum(self.low, other.low)
-        return replace(self, **highest, regular=regular, low=low)
+        """Return the more lenient limits of two hours that may be meant; NaN where one of the hours is not known."""
+        return replace(
+            self,
+            pause=np.maximum(self.pause, other.pause),
+            silence=np.maximum(self.silence, other.silence),
+            absence=np.maximum(self.absence, other.absence),
+            inflow=wider_range(self.inflow, other.inflow),
+            outflow=wider_range(self.outflow, other.outflow),
+            regular=np.zeros(len(self.regular), np.bool_),
+            low=np.minimum(self.low, other.low),
+        )
+
+
+def wider_range(
+    low_and_high: NDArray[np.float64], other: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """(2, queues) The lower one of two lowest numbers, and the higher one of two highest."""
+    low = np.minimum(low_and_high[0], other[0])
+    high = np.maximum(low_and_high[1], other[1])
+    return np.stack([low, high])
 
 
 @dataclass(frozen=True, slots=True)
 class Usual:
-    """Per queue. began, arrival: when the first message was seen, and the last one or the end of a gap since. longest:
-    of the pauses that ended. clock: messages that should have come since the last. shares: of what left in five minutes
-    those that expired and were killed. holiday_end: of the last holiday that has begun. service: seconds of a consumer
-    for a message, NaN without a backlog; its usual, and on how many windows that rests; pace: the best, messages an
-    hour.
+    """What is normal for each queue. Times by the broker's clock.
+
+    Attributes:
+        expected: In the present hour of the week.
+        began: When the first message came.
+        arrival: When the last message came, or when the last gap in the polls ended, if that is later.
+        longest: Longest pause that ended, seconds.
+        clock: Messages that should have come since the last one.
+        shares: (2, queues) Shares that expired and were killed, of all that left in five minutes.
+        holiday_end: End of the last holiday that has begun.
+        service: Seconds of a consumer for a message, NaN without a backlog.
+        usual_service: The usual number of these seconds.
+        windows: How many windows it rests on.
+        pace: The best pace of a consumer, messages an hour.
     """
 
     expected: Expected = field(default_factory=Expected)
@@ -84,56 +106,60 @@ class Usual:
 
     @property
     def band(self) -> NDArray[np.float64]:
-        """(low and high, queues): messages a second in which nineteen of twenty hours lie."""
+        """(2, queues) Lowest and highest messages a second, between which 19 of 20 hours lie."""
         low, high = self.expected.inflow
-        within = (
-            np.maximum(low / 1.5 - 3 * np.sqrt(low), 0.0),
-            high * 1.5 + 3 * np.sqrt(high) + 3,
-        )
-        return np.stack(within) / 3600
+        least = low / 1.5 - 3 * np.sqrt(low)
+        most = high * 1.5 + 3 * np.sqrt(high) + 3
+        return np.stack([np.maximum(least, 0.0), most]) / 3600
 
     @property
     def pause(self) -> Column:
-        """Seconds: the longest at this hour, of all while this hour is not known."""
+        """(queues,) Seconds of the longest pause at this hour; of all pauses while this hour is not known."""
         return np.where(self.expected.weeks > 0, self.expected.pause, self.longest)
 
     @property
     def inflow(self) -> Column:
-        """Messages a second: the most of this hour of the week."""
+        """(queues,) Messages a second that come at most at this hour of the week."""
         return self.expected.inflow[1] / 3600
 
     @property
     def outflow(self) -> Column:
-        """The same of what goes."""
+        """(queues,) Messages a second that leave at most at this hour of the week."""
         return self.expected.outflow[1] / 3600
 
     @property
     def backlog(self) -> Column:
-        """The highest of 28 days."""
+        """(queues,) The highest depth of 28 days, messages."""
         return self.expected.highs[BACKLOG]
 
     @property
     def peak(self) -> Column:
-        """Messages a second: the most of five minutes of 28 days."""
+        """(queues,) The highest inflow over five minutes of 28 days, messages a second."""
         return self.expected.highs[PEAK] / 300
 
     @property
     def base(self) -> Column:
-        """Seconds of a consumer for a message: the usual, or what the best pace allows."""
-        return np.where(self.windows >= WINDOWS, self.usual_service, 3600 / self.pace)
+        """(queues,) Seconds of a consumer for a message: the usual number, or the one of the best pace."""
+        of_best_pace = 3600 / self.pace
+        return np.where(self.windows >= WINDOWS, self.usual_service, of_best_pace)
 
     @property
     def times(self) -> Column:
-        """As long as usual a message takes."""
+        """(queues,) How many times as long as usual a message takes."""
         return self.service / self.base
 
     def known_for(self, now: float, seconds: float) -> Mask:
-        """Queues that were seen for so long, or are known from history."""
+        """(queues,) Whether the queue has been seen for so long, or is known from history."""
         with np.errstate(invalid="ignore"):
-            return np.asarray((now - self.began >= seconds) | (self.expected.weeks > 0))
+            is_old = now - self.began >= seconds
+        return np.asarray(is_old | (self.expected.weeks > 0))
 
 
 def unusual_share(highest: Column) -> Column:
-    """What is beyond it is unusual; highest: of 28 days as packed, NaN where it is not known."""
+    """(queues,) The share above which a share is unusual; NaN where it is not known.
+
+    highest: (queues,) Thousandths + 1, the highest number of 28 days.
+    """
     share = (highest - 1) / 1000
-    return share + np.clip(share, 0.05, 0.7 * (1 - share))
+    largest_margin = 0.7 * (1 - share)
+    return share + np.clip(share, 0.05, largest_margin)
