@@ -115,9 +115,15 @@ def imbalance(poll: RuleInputs) -> Column:
         consumer.queue[consumer.holding], consumer.held[consumer.holding]
     )
     rank = ranks(queue, count)
-    total = np.bincount(queue, weights=buffered, minlength=size)
-    by_rank = np.bincount(queue, weights=rank * buffered, minlength=size)
+    total = sums_by(queue, buffered, size)
+    by_rank = sums_by(queue, rank * buffered, size)
     return gini(count, total, by_rank)
+
+
+def sums_by(queue: Positions, values: Column, size: int) -> Column:
+    """(queues,) The sum of the values of each queue, of which there are `size`."""
+    sums = np.bincount(queue, weights=values, minlength=size)
+    return sums.astype(np.float64, copy=False)
 
 
 def ranks(queue: Positions, count: Column) -> Column:

@@ -1,8 +1,8 @@
-"""What OpenMQ shows otherwise than Artemis, brought to the facts that the rules work on; carried from poll to poll.
+"""OpenMQ counts otherwise than Artemis: its numbers are brought to the facts that the rules work on.
 
-Letters as in `facts`. An OpenMQ queue counts what left it (K: acknowledged, discarded, expired, purged alike), a
-consumer what was sent to it (N, redeliveries count again) and what of that is unacknowledged (T); C = N - T. A
-subscription counts nothing at all: its consumers' acknowledgements are its progress.
+Letters as in `facts`. An OpenMQ queue counts the messages that left it (K: acknowledged, discarded, expired and purged
+alike). A consumer counts the messages that were sent to it (N, a redelivery counts again), and those of them that are
+unacknowledged (T); C = N - T. A subscription counts nothing at all: its consumers' acknowledgements are its progress.
 """
 
 from dataclasses import dataclass, field, replace
@@ -10,12 +10,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from penstock.core.state import By, RowState, column
-from penstock.core.table import Column, Index, Keys, Mask, Matrix
+from penstock.core.table import Column, Index, Keys, Mask, Matrix, Table
 from penstock.core.windows import since
 from penstock.model import (
     AcknowledgeMode,
     AddressRow,
+    ConsumerRow,
     QueueKind,
+    QueueRow,
     Snapshot,
     TransactionState,
 )
@@ -26,38 +28,47 @@ from penstock.observation.unacked import Progress
 
 DEAD_MESSAGES = "mq.sys.dmq"
 MARGIN = 3.0
-"""Messages that reads which are not atomic may be apart."""
+"""Messages by which two numbers may be apart that are not read at the same moment."""
 REMOVES = ("remove_oldest", "remove_low_priority")
-OF_ADDRESS = (
-    "producers",
-    "limit_messages",
-    "limit_bytes",
-    "message_limit_bytes",
-    "max_producers",
-)
-OF_QUEUE = ("removed", "last_acknowledgement", "bytes", "next_sent")
-"""Columns of addresses, and of queues, that `OpenmqFacts` has by queue."""
 OPEN = (
     TransactionState.STARTED,
     TransactionState.FAILED,
     TransactionState.INCOMPLETE,
     TransactionState.PREPARED,
 )
-"""States of transactions that wait for their client. A prepared one waits for its manager: the same to the queue."""
+"""States of transactions that wait for their client, or for their manager, which is the same to a queue."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenmqFacts:
-    """What one poll has beside the facts.
+    """The numbers of one poll of an OpenMQ broker beside the facts; times by the broker's clock.
 
-    Per queue: removed (K, of subscriptions what their consumers no longer buffer), last_acknowledgement (of
-    subscriptions), held (in open transactions of producers), transaction_since (begin of the oldest that may have sent
-    here), what a full destination does, its limits and those of one message, entered_bytes (of all that came), bytes
-    that count against its limits, dead_letters (whether what it discards goes to the dead message queue),
-    discards_silently (it is known that this goes nowhere), uncounted (a consumer acknowledged, and its numbers do not
-    show it). Per consumer: uncommitted (acknowledged in open transactions of its connection), flow_paused (by its own
-    limit), unsent (taken for it), failed (a transaction of its connection), connection (key, -1: unknown). dead: what
-    the dead message queue took in all, NaN: not read.
+    Attributes:
+        removed: Per queue K; of a subscription the messages that its consumers no longer buffer.
+        last_acknowledgement: Per queue, of subscriptions alone.
+        held: Per queue the messages in open transactions of producers.
+        transaction_since: Per queue the begin of the oldest transaction that may have sent messages to it.
+        producers: Per queue the producers of its destination.
+        flow_control: Per queue whether the destination lets producers wait when it is full.
+        removes: Whether it removes messages then.
+        rejects: Whether it rejects messages then.
+        dead_letters: Whether messages that it discards go to the dead message queue.
+        discards_silently: Whether it is known that they do not.
+        uncounted: Whether a consumer acknowledged, and the queue's numbers do not show it.
+        limit_messages: Per queue the limit of its destination.
+        limit_bytes: Likewise.
+        message_limit_bytes: Per queue the limit of a single message.
+        entered_bytes: Per queue the bytes of all messages that came.
+        bytes: Per queue the bytes that count against its limit.
+        max_producers: Per queue the producers that its destination may have.
+        uncommitted: Per consumer the acknowledgements in open transactions of its connection.
+        flow_paused: Per consumer whether its own limit pauses it.
+        unsent: Per consumer the messages that the broker has taken for it and not sent yet.
+        failed: Per consumer whether a transaction of its connection has failed.
+        connection: Per consumer the key of its connection, -1: not known.
+        next_sent: Per queue when the next message was sent, by its sender's clock.
+        dead: Messages that came to the dead message queue, in all; NaN: not read.
+        balanced: Per queue whether it counts messages that come and leave; subscriptions do not.
     """
 
     removed: Column
@@ -85,218 +96,287 @@ class OpenmqFacts:
     next_sent: Column
     dead: float
     balanced: Mask
-    """Queues: what came and went is counted. Not subscriptions."""
 
 
-def said(snapshot: Snapshot, found: Facts, join: AddressJoin) -> OpenmqFacts:
+def openmq_facts(snapshot: Snapshot, facts: Facts, join: AddressJoin) -> OpenmqFacts:
+    """Return the numbers of a poll beside the facts. join: the address of each queue."""
     queues = snapshot.queues
     consumers = snapshot.consumers
     addresses = snapshot.addresses
     assert queues is not None and consumers is not None  # noqa: S101, PT018 - there are facts
-    dead = np.flatnonzero(
-        queues.index.column("dead messages", lambda row: row.name == DEAD_MESSAGES) > 0
-    )
     acknowledged, failed = transactions_of(snapshot)
-    transacted = (consumers["acknowledge_mode"] == AcknowledgeMode.TRANSACTED) & (
-        found.consumer.held > 0
-    )
-
-    def does(*policies: str) -> Mask:
-        of_address = (
-            np.empty(0, np.bool_)
-            if addresses is None
-            else says(addresses.index, *policies)
-        )
-        return np.append(of_address, np.False_)[join.at]
-
+    is_transacted = in_transacted_session(consumers, facts)
+    sends_dead_letters = join.by_queue(addresses, "dead_letters")
     return OpenmqFacts(
-        **{name: queues[name] for name in OF_QUEUE},
+        removed=queues["removed"],
+        last_acknowledgement=queues["last_acknowledgement"],
+        bytes=queues["bytes"],
+        next_sent=queues["next_sent"],
         held=np.nan_to_num(queues["uncommitted"]),
         transaction_since=producing_since(snapshot),
-        flow_control=does("flow_control"),
-        removes=does(*REMOVES),
-        rejects=does("reject_newest"),
-        dead_letters=join.by_queue(addresses, "dead_letters") > 0,
-        discards_silently=join.by_queue(addresses, "dead_letters") == 0,
+        flow_control=full_queues_do(addresses, join, "flow_control"),
+        removes=full_queues_do(addresses, join, *REMOVES),
+        rejects=full_queues_do(addresses, join, "reject_newest"),
+        dead_letters=sends_dead_letters > 0,
+        discards_silently=sends_dead_letters == 0,
         uncounted=np.zeros(len(queues), np.bool_),
-        **{name: join.by_queue(addresses, name) for name in OF_ADDRESS},
+        producers=join.by_queue(addresses, "producers"),
+        limit_messages=join.by_queue(addresses, "limit_messages"),
+        limit_bytes=join.by_queue(addresses, "limit_bytes"),
+        message_limit_bytes=join.by_queue(addresses, "message_limit_bytes"),
+        max_producers=join.by_queue(addresses, "max_producers"),
         entered_bytes=join.by_queue(addresses, "added_bytes"),
-        uncommitted=np.where(transacted, acknowledged, 0.0),
+        uncommitted=np.where(is_transacted, acknowledged, 0.0),
         flow_paused=consumers["flow_paused"] > 0,
         unsent=np.nan_to_num(consumers["waiting"]),
-        failed=failed & transacted,
+        failed=failed & is_transacted,
         connection=snapshot.consumer_connection,
-        dead=float(found.added[dead[0]]) if len(dead) else np.nan,
-        balanced=queues.index.column(
-            "balanced", lambda row: row.kind is not QueueKind.SUBSCRIPTION
-        )
-        > 0,
+        dead=dead_messages(queues, facts),
+        balanced=counts_messages(queues),
     )
+
+
+def in_transacted_session(consumers: Table[ConsumerRow], facts: Facts) -> Mask:
+    """(consumers,) Whether it buffers messages and acknowledges in transactions."""
+    mode = consumers["acknowledge_mode"]
+    return (mode == AcknowledgeMode.TRANSACTED) & (facts.consumer.held > 0)
+
+
+def full_queues_do(
+    addresses: Table[AddressRow] | None, join: AddressJoin, *policies: str
+) -> Mask:
+    """(queues,) Whether the destination does one of these when it is full; no for one that is not known."""
+    if addresses is None:
+        return np.zeros(len(join.at), np.bool_)
+    # A destination that is not known is at -1.
+    with_unknown = np.append(says(addresses.index, *policies), np.False_)
+    return with_unknown[join.at]
+
+
+def dead_messages(queues: Table[QueueRow], facts: Facts) -> float:
+    """Return how many messages came to the dead message queue, in all; NaN where it is not listed."""
+    is_dead = queues.index.column(
+        "dead messages", lambda row: row.name == DEAD_MESSAGES
+    )
+    positions = np.flatnonzero(is_dead > 0)
+    return float(facts.added[positions[0]]) if len(positions) else np.nan
+
+
+def counts_messages(queues: Table[QueueRow]) -> Mask:
+    """(queues,) Whether the queue counts messages that come and leave; subscriptions do not."""
+    counts = queues.index.column(
+        "balanced", lambda row: row.kind is not QueueKind.SUBSCRIPTION
+    )
+    return counts > 0
 
 
 def transactions_of(snapshot: Snapshot) -> tuple[Column, Mask]:
-    """Per consumer: acknowledgements in open transactions of its connection, and whether one of those has failed."""
+    """(consumers,) Acknowledgements in open transactions of the connection, and whether one of these has failed."""
     assert snapshot.consumers is not None  # noqa: S101 - there are facts
     size = len(snapshot.consumers)
-    transactions = snapshot.transactions
     acknowledged = np.zeros(size)
     failed = np.zeros(size, np.bool_)
+    transactions = snapshot.transactions
     if transactions is None or not len(transactions):
         return acknowledged, failed
-    open_ = np.isin(transactions["state"], OPEN) & (
-        snapshot.transaction_connection >= 0
-    )
-    for i in np.flatnonzero(open_).tolist():
-        of = snapshot.consumer_connection == snapshot.transaction_connection[i]
-        acknowledged[of] += np.nan_to_num(transactions["acknowledgements"][i])
-        failed[of] |= transactions["state"][i] == TransactionState.FAILED
+    state = transactions["state"]
+    acknowledgements = np.nan_to_num(transactions["acknowledgements"])
+    has_connection = snapshot.transaction_connection >= 0
+    is_open = np.isin(state, OPEN) & has_connection
+    for row in np.flatnonzero(is_open).tolist():
+        connection = snapshot.transaction_connection[row]
+        consumers = snapshot.consumer_connection == connection
+        acknowledged[consumers] += acknowledgements[row]
+        failed[consumers] |= state[row] == TransactionState.FAILED
     return acknowledged, failed
 
 
 def producing_since(snapshot: Snapshot) -> Column:
-    """Per queue: since when a connection that produces here has a transaction open in which it sent; NaN: none."""
+    """(queues,) Since when a producer's connection has a transaction open in which it sent messages; NaN: none has."""
     assert snapshot.queues is not None  # noqa: S101 - there are facts
-    begin = np.full(len(snapshot.queues), np.nan)
+    begins = begin_by_address(snapshot)
+    if not begins:
+        return np.full(len(snapshot.queues), np.nan)
+    of_queues = [begins.get(row.address, np.nan) for row in snapshot.queues.index]
+    return np.array(of_queues, np.float64)
+
+
+def begin_by_address(snapshot: Snapshot) -> dict[str, float]:
+    """Return by address the begin of the oldest open transaction that may have sent messages to it."""
     transactions = snapshot.transactions
     producers = snapshot.producers
     if transactions is None or producers is None:
-        return begin
-    open_ = np.isin(transactions["state"], OPEN) & (transactions["messages"] > 0)
-    since_: dict[str, float] = {}
-    for i in np.flatnonzero(open_ & (snapshot.transaction_connection >= 0)).tolist():
-        for at in np.flatnonzero(
-            snapshot.producer_connection == snapshot.transaction_connection[i]
-        ).tolist():
-            name = producers.index.rows[at].address
-            since_[name] = min(
-                since_.get(name, np.inf), float(transactions["created"][i])
-            )
-    return (
-        np.array(
-            [since_.get(row.address, np.nan) for row in snapshot.queues.index],
-            np.float64,
-        )
-        if since_
-        else begin
-    )
+        return {}
+    has_sent = transactions["messages"] > 0
+    has_connection = snapshot.transaction_connection >= 0
+    is_open = np.isin(transactions["state"], OPEN) & has_sent & has_connection
+    begins: dict[str, float] = {}
+    for row in np.flatnonzero(is_open).tolist():
+        begin = float(transactions["created"][row])
+        connection = snapshot.transaction_connection[row]
+        is_of_connection = snapshot.producer_connection == connection
+        for producer in producers.index.rows[is_of_connection]:
+            earliest = begins.get(producer.address, np.inf)
+            begins[producer.address] = min(earliest, begin)
+    return begins
 
 
 def says(addresses: Index[AddressRow], *policies: str) -> Mask:
-    """Whether each does one of these when it is full."""
-    return (
-        addresses.column(
-            "policy " + " ".join(policies), lambda row: row.policy in policies
-        )
-        > 0
-    )
+    """(addresses,) Whether each does one of these when it is full."""
+    name = "policy " + " ".join(policies)
+    does = addresses.column(name, lambda row: row.policy in policies)
+    return does > 0
 
 
 @dataclass(frozen=True, slots=True)
 class OpenmqConsumers(RowState):
-    """Per consumer. last: acknowledgement. highest: C since the last settlement; returning_since: when C rose beyond it
-    without one. still_since, failed_since: since when N has not changed, and a transaction has failed. released: C, as
-    two polls in a row agree that it has been reached; released_once: what the last poll alone says, NaN where it said
-    no more than before; polled_at: when that was.
-    """
+    """The last numbers of each consumer; times by the broker's clock, NaN where it is not so."""
 
     BY = By.CONSUMER
     STORED_AS = "openmq_"
     last: Column = column()
+    """Its last acknowledgement."""
     highest: Column = column()
+    """The highest C since it last settled messages."""
     returning_since: Column = column()
+    """Since when C rises beyond that although it settles none."""
     still_since: Column = column()
+    """Since when N has not changed."""
     failed_since: Column = column()
+    """Since when a transaction has failed."""
     released: Column = column(saved=False)
+    """The C that two polls in a row agree on: it has been reached."""
     released_once: Column = column(saved=False)
+    """The C of the last poll alone, NaN where it is no higher than `released`."""
     polled_at: Column = column(saved=False)
+    """When the last poll was."""
 
     def with_released(
         self, consumer: ConsumerFacts, at_once: Mask, polled_at: float
     ) -> "OpenmqConsumers":
-        """`self` is by the consumers of this poll. at_once: those whose C is believed at the first poll.
+        """Return the state, which is by the consumers of this poll, with the C of this poll.
 
         C is the difference of two numbers that are not read at one moment. A message in between makes it rise, or fall,
         for one poll.
+
+        Args:
+            consumer: The numbers of the consumers.
+            at_once: (consumers,) Whether C needs no second poll.
+            polled_at: When the poll was.
         """
-        now = consumer.delivered - consumer.held
-        agreed = np.minimum(now, self.released_once)
-        known = np.fmax(self.released, np.where(at_once, now, agreed))
-        released = np.where(np.isnan(known), now, known)
+        left = consumer.delivered - consumer.held
+        agreed = np.minimum(left, self.released_once)
+        reached = np.where(at_once, left, agreed)
+        released = np.fmax(self.released, reached)
+        released = np.where(np.isnan(released), left, released)
         return replace(
             self,
             released=released,
-            released_once=np.where(now > released, now, np.nan),
-            polled_at=np.full(len(now), polled_at),
+            released_once=np.where(left > released, left, np.nan),
+            polled_at=np.full(len(left), polled_at),
         )
 
     def advance(
-        self, found: Facts, reported: OpenmqFacts, progress: Progress, last: Column
+        self, facts: Facts, reported: OpenmqFacts, progress: Progress, last: Column
     ) -> "OpenmqConsumers":
-        """`self` is by the consumers of this poll."""
-        consumer = found.consumer
-        now = found.now
+        """Return the state, which is by the consumers of this poll, after it. last: their last acknowledgements."""
+        consumer = facts.consumer
         left = consumer.delivered - consumer.held
-        rises = (left - self.highest >= MARGIN) & ~progress.settles
+        is_above_highest = left - self.highest >= MARGIN
+        returns = is_above_highest & ~progress.settles
+        stands_still = ~(consumer.d_delivered > 0)
+        highest = np.fmax(self.highest, left)
         return replace(
             self,
             last=last,
-            highest=np.where(progress.settles, left, np.fmax(self.highest, left)),
-            returning_since=since(rises, self.returning_since, now),
-            still_since=since(~(consumer.d_delivered > 0), self.still_since, now),
-            failed_since=since(reported.failed, self.failed_since, now),
+            highest=np.where(progress.settles, left, highest),
+            returning_since=since(returns, self.returning_since, facts.now),
+            still_since=since(stands_still, self.still_since, facts.now),
+            failed_since=since(reported.failed, self.failed_since, facts.now),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class OpenmqQueues(RowState):
-    """Per queue, the last known: removed, last acknowledgement. debt: removed by a limit and still buffered by
-    clients. held_since: since when messages are in open transactions.
-    """
+    """The last known numbers of each queue; times by the broker's clock."""
 
     BY = By.QUEUE
     STORED_AS = "openmq_"
     removed: Column = column(outlives=True)
+    """K."""
     acknowledged: Column = column(outlives=True)
+    """The last acknowledgement."""
     debt: Column = column(0.0)
+    """Messages that a limit removed and that consumers still buffer."""
     held_since: Column = column(outlives=True)
+    """Since when messages are in open transactions."""
     removing_at: Column = column(-np.inf, outlives=True, saved=False)
     """When a full queue was last seen to remove messages."""
     unheld: Matrix = column(lines=4, saved=False)
-    """In delivery to no consumer that is listed, at the last polls; negative: consumers hold what a limit removed."""
+    """(4, queues) At the last polls the messages in delivery to no listed consumer; negative: consumers buffer messages
+    that a limit removed.
+    """
 
     @property
     def with_nobody(self) -> Column:
-        """At least so many; NaN before the fourth poll."""
+        """(queues,) Messages in delivery to no consumer, at least; NaN before the fourth poll."""
         return np.fmax(np.min(self.unheld, axis=0), 0.0)
 
     @property
     def stale(self) -> Column:
-        """Removed by a limit while consumers hold them; NaN before the fourth poll."""
+        """(queues,) Messages that a limit removed while consumers buffer them; NaN before the fourth poll."""
         return np.fmax(-np.max(self.unheld, axis=0), 0.0)
 
     def advance(
-        self, found: Facts, reported: OpenmqFacts, debt: Column, *, dead: bool
+        self, facts: Facts, reported: OpenmqFacts, debt: Column, *, dead: bool
     ) -> "OpenmqQueues":
-        """`self` is by the queues of this poll. dead: the dead message queue took something in."""
-        known = found.known & reported.balanced
-        removes = known & (found.d_settled - found.d_left > MARGIN) | dead
-        removing = reported.removes & at_limit(found, reported) & removes
-        alone = np.where(reported.balanced, found.delivering - found.held, np.nan)
-        unheld = np.where(reported.removes, alone, np.fmax(alone, 0.0))
+        """Return the state, which is by the queues of this poll, after it.
+
+        Args:
+            facts: As the rules expect them.
+            reported: The numbers beside them.
+            debt: (queues,) As in the state.
+            dead: Whether messages came to the dead message queue.
+        """
+        unsettled = facts.d_settled - facts.d_left
+        is_counted = facts.known & reported.balanced
+        removes = is_counted & (unsettled > MARGIN) | dead
+        is_removing = reported.removes & at_limit(facts, reported) & removes
+        acknowledged = since_said(reported.last_acknowledgement, self.acknowledged)
+        unheld = unheld_messages(facts, reported)
         return OpenmqQueues(
-            index=found.queues,
+            index=facts.queues,
             removed=since_said(reported.removed, self.removed),
-            acknowledged=since_said(reported.last_acknowledgement, self.acknowledged),
+            acknowledged=acknowledged,
             debt=debt,
-            held_since=since(reported.held > 0, self.held_since, found.now),
+            held_since=since(reported.held > 0, self.held_since, facts.now),
             unheld=np.vstack([self.unheld[1:], unheld]),
-            removing_at=np.where(removing, found.now, self.removing_at),
+            removing_at=np.where(is_removing, facts.now, self.removing_at),
         )
+
+
+def unheld_messages(facts: Facts, reported: OpenmqFacts) -> Column:
+    """(queues,) Messages in delivery to no listed consumer; NaN for subscriptions.
+
+    Negative where consumers buffer more than that, which only a limit that removes messages explains.
+    """
+    unheld = facts.delivering - facts.held
+    unheld = np.where(reported.balanced, unheld, np.nan)
+    return np.where(reported.removes, unheld, np.fmax(unheld, 0.0))
 
 
 @dataclass(frozen=True, slots=True)
 class Openmq:
-    """By consumer and by queue: what is carried."""
+    """What is carried from poll to poll for an OpenMQ broker.
+
+    Attributes:
+        consumers: The last numbers of each consumer.
+        windows: The limits of the consumers.
+        queues: The last numbers of each queue.
+        prepared: The prepared transactions.
+        said: The numbers of the last poll beside the facts.
+        blockers: Connections, by key, whose limit one consumer uses up while others starve; and its client.
+    """
 
     consumers: OpenmqConsumers = field(default_factory=OpenmqConsumers)
     windows: WindowEstimate = field(default_factory=WindowEstimate)
@@ -304,156 +384,230 @@ class Openmq:
     prepared: Prepared = field(default_factory=Prepared)
     said: OpenmqFacts | None = None
     blockers: tuple[tuple[int, str], ...] = ()
-    """Connections by key whose limit one consumer uses up while others starve, and its client."""
 
     def advance(
-        self, found: Facts, snapshot: Snapshot, join: AddressJoin
+        self, facts: Facts, snapshot: Snapshot, join: AddressJoin
     ) -> tuple["Openmq", Facts, Progress]:
-        """The state after this poll, the facts as the rules expect them, and which consumers made progress."""
-        reported = said(snapshot, found, join)
-        consumer = found.consumer
-        before = Openmq() if found.restarted else self
-        present = found.queues.positions_in(before.queues.index) >= 0
-        consumers = before.consumers.reindexed(consumer.index)
-        queues = before.queues.reindexed(found.queues)
+        """Return the state after a poll, the facts as the rules expect them, and which consumers made progress."""
+        reported = openmq_facts(snapshot, facts, join)
+        before = Openmq() if facts.restarted else self
+        consumers = before.consumers.reindexed(facts.consumer.index)
         moves, last = acknowledged(
-            consumers.last, consumer, watched=len(before.queues.index) > 0
+            consumers.last,
+            facts.consumer,
+            watched=len(before.queues.index) > 0,
         )
-        found = as_counted(queues, found, reported, moves, present)
-        uncounted = found.of_queue(moves & ~(found.consumer.d_left > 0)) > 0
-        reported = replace(reported, uncounted=uncounted)
-        alike = moved_alike(found, reported)
-        # What another number proves, and what is no progress, as a rollback, needs no second poll.
-        agreed = consumers.with_released(found.consumer, moves | ~alike, found.now)
-        released_at = np.where(
-            alike & (agreed.released > consumers.released), consumers.polled_at, np.nan
+        facts = as_counted(before.queues, facts, reported, moves)
+        reported = with_uncounted(reported, facts, moves)
+        consumers, progress = consumers_progress(
+            consumers, facts, reported, moves, last
         )
-        progress = progress_of(found, moves, released_at, last)
-        consumers = agreed
-        queues = queues.reindexed(found.queues, found.known)
-        debt, returned = owed(queues.debt, found, reported)
-        dead = before.said is not None and reported.dead > before.said.dead
+        queues = before.queues.reindexed(facts.queues, facts.known)
+        debt, returned = owed(queues.debt, facts, reported)
+        is_dead = before.said is not None and reported.dead > before.said.dead
         state = Openmq(
-            consumers=consumers.advance(found, reported, progress, last),
+            consumers=consumers.advance(facts, reported, progress, last),
             windows=before.windows.advance(
-                consumer.index, consumer.delivered, consumer.held, reported.flow_paused
+                facts.consumer.index,
+                facts.consumer.delivered,
+                facts.consumer.held,
+                reported.flow_paused,
             ),
-            queues=queues.advance(found, reported, debt, dead=dead),
-            prepared=self.prepared.advance(found, snapshot),
+            queues=queues.advance(facts, reported, debt, dead=is_dead),
+            prepared=self.prepared.advance(facts, snapshot),
             said=reported,
         )
-        return state, replace(found, returned=returned), progress
+        return state, replace(facts, returned=returned), progress
+
+
+def with_uncounted(reported: OpenmqFacts, facts: Facts, moves: Mask) -> OpenmqFacts:
+    """Return the numbers with the queues whose consumers acknowledged although no message left their buffers."""
+    is_uncounted = moves & ~(facts.consumer.d_left > 0)
+    return replace(reported, uncounted=facts.of_queue(is_uncounted) > 0)
+
+
+def consumers_progress(
+    before: OpenmqConsumers,
+    facts: Facts,
+    reported: OpenmqFacts,
+    moves: Mask,
+    last: Column,
+) -> tuple[OpenmqConsumers, Progress]:
+    """Return the consumers with the C of this poll, and which of them made progress.
+
+    Args:
+        before: By the consumers of this poll.
+        facts: As the rules expect them.
+        reported: The numbers beside them.
+        moves: (consumers,) Whether its last acknowledgement is a new one.
+        last: (consumers,) When that was.
+    """
+    is_alike = moved_alike(facts, reported)
+    # What another number proves needs no second poll, and what is no progress, as a rollback, needs none either.
+    at_once = moves | ~is_alike
+    consumers = before.with_released(facts.consumer, at_once, facts.now)
+    has_released = is_alike & (consumers.released > before.released)
+    released_at = np.where(has_released, before.polled_at, np.nan)
+    return consumers, progress_of(facts, moves, released_at, last)
 
 
 def as_counted(
+    before: OpenmqQueues, facts: Facts, reported: OpenmqFacts, moves: Mask
+) -> Facts:
+    """Return the facts with K as OpenMQ counts it: with expired and killed messages.
+
+    Args:
+        before: The queues at the poll before, in its order.
+        facts: The numbers of this poll.
+        reported: The numbers beside them.
+        moves: (consumers,) Whether it acknowledged.
+    """
+    was_there = facts.queues.positions_in(before.index) >= 0
+    before = before.reindexed(facts.queues)
+    is_known = known_from_before(before, facts, reported, was_there)
+    d_removed = removed_since(before, facts, reported, moves, was_there)
+    d_added = np.nan_to_num(facts.d_added)
+    zeros = np.zeros(len(is_known))
+    return replace(
+        facts,
+        known=is_known,
+        added=np.nan_to_num(facts.added),
+        d_added=np.where(is_known & reported.balanced, d_added, 0.0),
+        settled=np.nan_to_num(reported.removed),
+        d_settled=np.where(is_known, d_removed, 0.0),
+        expired=zeros,
+        killed=zeros,
+        d_expired=zeros,
+        d_killed=zeros,
+        # Messages that were acknowledged in a transaction are still in T: nothing is to be taken off.
+        d_uncommitted=zeros,
+        uncommitted=facts.of_queue(reported.uncommitted),
+        consumer=consumers_as_counted(facts.consumer, reported),
+    )
+
+
+def consumers_as_counted(
+    consumer: ConsumerFacts, reported: OpenmqFacts
+) -> ConsumerFacts:
+    """Return the consumers' numbers with their uncommitted acknowledgements; a C that falls brings nothing back."""
+    return replace(
+        consumer,
+        uncommitted=reported.uncommitted,
+        d_left=np.maximum(consumer.d_left, 0.0),
+        holds=consumer.held + reported.uncommitted > 0,
+    )
+
+
+def known_from_before(
+    before: OpenmqQueues, facts: Facts, reported: OpenmqFacts, was_there: Mask
+) -> Mask:
+    """(queues,) Whether the queue is known from the poll before, and K has not fallen; a subscription has no K."""
+    has_fallen = reported.balanced & (reported.removed < before.removed)
+    is_known = np.where(reported.balanced, facts.known, was_there)
+    return is_known & ~has_fallen
+
+
+def removed_since(
     before: OpenmqQueues,
-    found: Facts,
+    facts: Facts,
     reported: OpenmqFacts,
     moves: Mask,
-    present: Mask,
-) -> Facts:
-    """The facts with K as OpenMQ counts it: with expired and killed; subscriptions are known without it. before: by the
-    queues of this poll, which were `present` at the one before. moves: consumers that acknowledged.
-    """
-    known = np.where(reported.balanced, found.known, present)
-    known &= ~(reported.balanced & (reported.removed < before.removed))
-    none = np.zeros(len(known))
-    consumer = found.consumer
-    uncommitted = reported.uncommitted
-    left = np.maximum(consumer.d_left, 0.0)
-    by_members = found.of_queue(np.where(moves, left, 0.0))
+    was_there: Mask,
+) -> Column:
+    """(queues,) Messages that left since the poll before; of a subscription those that its consumers acknowledged."""
+    left = np.maximum(facts.consumer.d_left, 0.0)
+    by_members = facts.of_queue(np.where(moves, left, 0.0))
     removed = np.nan_to_num(reported.removed - before.removed)
     d_removed = np.where(reported.balanced, removed, by_members)
-    # Members that came and went between two polls are known by what they left behind.
-    last = before.acknowledged
-    unseen = ~reported.balanced & (by_members == 0) & present
-    unseen &= (reported.last_acknowledgement > last) | (
-        ~np.isnan(reported.last_acknowledgement) & np.isnan(last)
-    )
-    d_removed = np.where(unseen, np.maximum(removed, 0.0), d_removed)
-    return replace(
-        found,
-        known=known,
-        added=np.nan_to_num(found.added),
-        d_added=np.where(known & reported.balanced, np.nan_to_num(found.d_added), 0.0),
-        settled=np.nan_to_num(reported.removed),
-        d_settled=np.where(known, d_removed, 0.0),
-        expired=none,
-        killed=none,
-        d_expired=none,
-        d_killed=none,
-        # Acknowledgements in a transaction are still in T: nothing is to be taken off.
-        d_uncommitted=none,
-        uncommitted=found.of_queue(uncommitted),
-        consumer=replace(
-            consumer,
-            uncommitted=uncommitted,
-            d_left=left,
-            holds=consumer.held + uncommitted > 0,
-        ),
-    )
+    # Consumers of a subscription that came and went between two polls are known by what they left behind.
+    is_without_members = ~reported.balanced & (by_members == 0) & was_there
+    is_acknowledged = is_newer(reported.last_acknowledgement, before.acknowledged)
+    is_unseen = is_without_members & is_acknowledged
+    return np.where(is_unseen, np.maximum(removed, 0.0), d_removed)
+
+
+def is_newer(now: Column, before: Column) -> Mask:
+    """(rows,) Whether a time is later than before, or is known for the first time."""
+    is_first = ~np.isnan(now) & np.isnan(before)
+    return (now > before) | is_first
 
 
 def acknowledged(
     last: Column, consumer: ConsumerFacts, *, watched: bool
 ) -> tuple[Mask, Column]:
-    """Whether each one's last acknowledgement has moved, and when it was; one not seen before has begun at none. last:
-    up to the poll before; watched: there was one.
+    """(consumers,) Whether the last acknowledgement is a new one, and when it was.
+
+    A consumer that is new has begun with none.
+
+    Args:
+        last: (consumers,) The last acknowledgement up to the poll before.
+        consumer: The numbers of this poll.
+        watched: Whether there was a poll before.
     """
     now = consumer.last_acknowledgement
-    return (now > last) | (~np.isnan(now) & np.isnan(last) & watched), np.fmax(
-        last, now
-    )
+    moves = is_newer(now, last) if watched else now > last
+    return moves, np.fmax(last, now)
 
 
-def moved_alike(found: Facts, reported: OpenmqFacts) -> Mask:
-    """Consumers of queues that messages left in the same measure as they left the queue's consumers."""
-    matches = reported.balanced & (found.d_left <= 1.1 * found.d_settled + MARGIN)
-    return np.append(matches, False)[found.consumer.queue]
+def moved_alike(facts: Facts, reported: OpenmqFacts) -> Mask:
+    """(consumers,) Whether as many messages left its queue as left the buffers of the queue's consumers, or more."""
+    most_by_consumers = 1.1 * facts.d_settled + MARGIN
+    matches = reported.balanced & (facts.d_left <= most_by_consumers)
+    # The queue of a consumer that is not known is at -1.
+    return np.append(matches, False)[facts.consumer.queue]
 
 
 def progress_of(
-    found: Facts, moves: Mask, released_at: Column, last: Column
+    facts: Facts, moves: Mask, released_at: Column, last: Column
 ) -> Progress:
-    """Rule of progress: the last acknowledgement moved; or it released messages, and its queue as many, as what a limit
-    discards while a client holds it: its acknowledgement then moves nothing. released_at: when it did; NaN: it did not.
+    """Return which consumers made progress.
+
+    The last acknowledgement is a new one; or the consumer released messages, and its queue as many. A limit discards
+    messages while a client buffers them: their acknowledgement then moves nothing.
+
+    Args:
+        facts: As the rules expect them.
+        moves: (consumers,) Whether its last acknowledgement is a new one.
+        released_at: (consumers,) When it released messages; NaN: it did not.
+        last: (consumers,) When its last acknowledgement was.
     """
-    consumer = found.consumer
-    released = ~np.isnan(released_at) & ~consumer.new
-    of_release = np.where(released, released_at, found.now)
-    at = np.where(
-        moves & ~(consumer.uncommitted > 0), np.fmin(last, found.now), of_release
-    )
-    # It may be filled long after its last acknowledgement: what it holds it holds since it was seen to.
-    return Progress(moves | released, at, np.full(len(consumer.index), found.now))
+    consumer = facts.consumer
+    releases = ~np.isnan(released_at) & ~consumer.new
+    release = np.where(releases, released_at, facts.now)
+    is_committed = moves & ~(consumer.uncommitted > 0)
+    settled_at = np.where(is_committed, np.fmin(last, facts.now), release)
+    # Its buffer may have been filled long after its last acknowledgement: it counts from the poll that saw it.
+    begun = np.full(len(consumer.index), facts.now)
+    return Progress(moves | releases, settled_at, begun)
 
 
-def owed(debt: Column, found: Facts, reported: OpenmqFacts) -> tuple[Column, Column]:
-    """Debt and what came back, per queue; what a limit removes while clients buffer it leaves them later: owed, no
-    more than they hold, and does not come back when it does. debt: at the poll before.
+def owed(debt: Column, facts: Facts, reported: OpenmqFacts) -> tuple[Column, Column]:
+    """(queues,) Debt after a poll, and the messages that came back.
+
+    Messages that a limit removes while clients buffer them leave the clients later. They are owed until then, no more
+    than clients buffer, and do not come back when they leave. debt: (queues,) At the poll before.
     """
-    back = np.where(
-        reported.balanced & found.known, found.d_left - found.d_settled, 0.0
-    )
+    is_counted = reported.balanced & facts.known
+    back = np.where(is_counted, facts.d_left - facts.d_settled, 0.0)
     paid = np.minimum(np.maximum(back, 0.0), debt)
-    owes = np.minimum(debt - paid + np.maximum(-back, 0.0), np.nan_to_num(found.held))
-    return owes, np.where(back > 0, back - paid, back)
+    new_debt = np.maximum(-back, 0.0)
+    debt = np.minimum(debt - paid + new_debt, np.nan_to_num(facts.held))
+    return debt, np.where(back > 0, back - paid, back)
 
 
-def at_limit(found: Facts, reported: OpenmqFacts) -> Mask:
-    """By count or by bytes."""
-    return (found.messages >= reported.limit_messages) | (
-        reported.bytes >= reported.limit_bytes
-    )
+def at_limit(facts: Facts, reported: OpenmqFacts) -> Mask:
+    """(queues,) Whether the destination is full, by messages or by bytes."""
+    is_full_by_messages = facts.messages >= reported.limit_messages
+    return is_full_by_messages | (reported.bytes >= reported.limit_bytes)
 
 
-def near_limit(found: Facts, reported: OpenmqFacts) -> Mask:
-    """Within what its producers may still send before they have to wait: a batch for each of them, which is the
-    limit shared by all producers that are allowed, 1 … 1000 messages.
+def near_limit(facts: Facts, reported: OpenmqFacts) -> Mask:
+    """(queues,) Whether the room is not more than what producers may still send before they have to wait.
+
+    That is a batch for each of them: the limit shared by all producers that are allowed, 1 … 1000 messages.
     """
-    allowed = np.where(reported.max_producers > 0, reported.max_producers, 100.0)
+    is_limited = reported.max_producers > 0
+    allowed = np.where(is_limited, reported.max_producers, 100.0)
     batch = np.clip(reported.limit_messages / allowed, 1.0, 1000.0)
-    return (
-        reported.limit_messages - found.messages
-        <= np.nan_to_num(reported.producers) * batch
-    )
+    room = reported.limit_messages - facts.messages
+    return room <= np.nan_to_num(reported.producers) * batch
