@@ -1,7 +1,7 @@
-"""For how long a queue's consumers usually stay away: lessons of absences that ended by themselves.
+"""For how long a queue's consumers usually stay away: lessons from absences that ended by themselves.
 
-One absence teaches at once, and is forgotten after eight times its length unless another one of like size comes: an
-outage does not excuse the next one, a batch is known from its second cycle on.
+One absence is a lesson at once. It is forgotten after eight times its length unless another one of like length comes:
+an outage does not excuse the next one, and a batch job is known from its second cycle on.
 """
 
 from dataclasses import dataclass, replace
@@ -14,51 +14,70 @@ from penstock.core.table import Column
 from penstock.observation.facts import Facts
 
 LESSONS = 4
-"""Of a queue: of each like length one."""
+"""Lessons of a queue; absences of like length are one."""
 TIMES = 1.5
-"""The longest lesson: an absence may last."""
+"""An absence may last so many times as long as the longest lesson."""
 ALIKE = 2.0
+"""Two absences are alike if neither is more than so many times as long as the other."""
 KEEP = 8.0
 LEAST_KEEP = 3600.0
 MOST_KEEP = 15 * 86400.0
-"""A lesson lasts so many times its length, in between these seconds."""
+"""A lesson is kept for so many times its length, but within these seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Absences(RowState):
-    """lengths, until: (LESSONS, queues), seconds and when each is forgotten, NaN where there is none."""
+    """The lessons of each queue; NaN where there is none."""
 
     BY = By.QUEUE
     STORED_AS = "absence_"
     lengths: NDArray[np.float64] = column(lines=LESSONS, outlives=True)
+    """(LESSONS, queues) Seconds of the absence."""
     until: NDArray[np.float64] = column(lines=LESSONS, outlives=True)
+    """(LESSONS, queues) When the lesson is forgotten."""
 
-    def advance(self, found: Facts, ended: Column) -> "Absences":
-        """ended: per queue how long the absence was that ended at this poll, NaN where none did."""
-        before = self.reindexed(found.queues, found.known)
-        at = np.flatnonzero(ended > 0)
-        if not len(at):
+    def advance(self, facts: Facts, ended: Column) -> "Absences":
+        """Return the lessons after a poll.
+
+        ended: (queues,) Seconds of the absence that ended at this poll, NaN where none did.
+        """
+        before = self.reindexed(facts.queues, facts.known)
+        queues = np.flatnonzero(ended > 0)
+        if not len(queues):
             return before
         lengths = before.lengths.copy()
         until = before.until.copy()
-        for queue, length in zip(at.tolist(), ended[at].tolist(), strict=True):
-            of = lengths[:, queue]
-            ends = until[:, queue]
-            of[ends < found.now] = np.nan
-            alike = (of <= ALIKE * length) & (length <= ALIKE * of)
-            place = (
-                int(np.argmax(alike))
-                if alike.any()
-                else int(np.argmin(np.where(np.isnan(of), -np.inf, ends)))
-            )
-            of[place] = np.fmax(of[place], length) if alike.any() else length
-            ends[place] = found.now + np.clip(KEEP * length, LEAST_KEEP, MOST_KEEP)
+        for queue, length in zip(queues.tolist(), ended[queues].tolist(), strict=True):
+            learn(lengths[:, queue], until[:, queue], length, facts.now)
         return replace(before, lengths=lengths, until=until)
 
     def seconds(self, now: float, cold: float) -> Column:
-        """Per queue how long an absence may last, at least `cold`."""
+        """(queues,) Seconds that an absence may last, at least `cold`."""
         with np.errstate(invalid="ignore"):
-            longest = np.where(self.until >= now, self.lengths, 0.0).max(
-                axis=0, initial=0.0
-            )
+            is_kept = self.until >= now
+        lengths = np.where(is_kept, self.lengths, 0.0)
+        longest = lengths.max(axis=0, initial=0.0)
         return np.maximum(cold, TIMES * longest)
+
+
+def learn(lengths: Column, until: Column, length: float, now: float) -> None:
+    """Write an absence of this length into the lessons of its queue.
+
+    It makes a lesson of like length longer; else it replaces the one that is forgotten first.
+
+    Args:
+        lengths: (LESSONS,) Seconds, NaN where there is none.
+        until: (LESSONS,) When each is forgotten.
+        length: Seconds of the absence.
+        now: When it ended.
+    """
+    lengths[until < now] = np.nan
+    is_alike = (lengths <= ALIKE * length) & (length <= ALIKE * lengths)
+    if is_alike.any():
+        lesson = int(np.argmax(is_alike))
+        lengths[lesson] = np.fmax(lengths[lesson], length)
+    else:
+        forgotten_at = np.where(np.isnan(lengths), -np.inf, until)
+        lesson = int(np.argmin(forgotten_at))
+        lengths[lesson] = length
+    until[lesson] = now + np.clip(KEEP * length, LEAST_KEEP, MOST_KEEP)

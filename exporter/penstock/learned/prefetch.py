@@ -1,7 +1,8 @@
-"""What polls teach about how clients and queues are used, for the findings: no broker reports windows or prefetches.
+"""How clients and queues are used, for the findings: no broker reports windows or prefetches.
 
-The most that one consumer held while messages waited and none was delivered to it is its window, in messages. The most
-that one ever held is the least that its window can be. Arrivals say whether one is made for each message.
+The most messages that a consumer buffered while messages were ready and none was delivered to it are its window. The
+most that it buffered at any time are the least that its window can be. Arrivals of consumers show whether a client
+makes one for each message.
 """
 
 from dataclasses import dataclass, field, replace
@@ -16,20 +17,26 @@ from penstock.observation.facts import Facts
 from penstock.series.labels import ClientSeries, Grouping
 
 SECONDS = 300.0
-"""What comings are counted over, at most twice as long."""
+"""Arrivals are counted over so many seconds, at most twice as many."""
 MOST = 10_000
 """Clients that are followed."""
 SWEEP_SECONDS = 60.0
-"""Between two times at which clients that came no more are forgotten."""
+"""Between two times at which clients without new consumers are forgotten."""
 BEGIN, SEEN, NEW, DELIVERED, POLLS, LAST = range(6)
+"""Lines of `ConsumerArrivals.numbers`: since when the client is counted; its consumers, summed over its polls with new
+ones; the new ones; messages that new ones had got; its polls with new ones; the last of these polls.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerArrivals:
-    """A row for each client of which half or more of the consumers once were new, ascending by the key of its series.
+    """The clients of which half or more of the consumers were new at some poll.
 
-    numbers (6, rows): since when it is counted; consumers seen, those that were new at their poll, what new ones had
-    got, polls with new ones; the last of these polls.
+    Attributes:
+        keys: The keys of their series, ascending.
+        clients: Their series.
+        numbers: (BEGIN … LAST, clients) The counts.
+        swept: When clients were last forgotten.
     """
 
     keys: Keys = field(default_factory=lambda: np.empty(0, np.int64))
@@ -40,38 +47,39 @@ class ConsumerArrivals:
     swept: float = -np.inf
 
     def advance(
-        self, found: Facts, clients: Grouping[ClientSeries]
+        self, facts: Facts, clients: Grouping[ClientSeries]
     ) -> "ConsumerArrivals":
-        """Only consumers on a queue that was known before have come: the others may have been there."""
-        consumer = found.consumer
-        kept = self.swept_at(found.now)
-        at = np.flatnonzero(consumer.new)
-        member = clients.member[at]
-        queue = consumer.queue[at]
-        here = (member >= 0) & (queue >= 0)
-        here[here] = found.known[queue[here]]
-        at = at[here]
-        member = member[here]
-        if not len(at):
-            return kept
-        members, of = np.unique(member, return_inverse=True)
-        present = np.bincount(clients.member + 1)[members + 1]  # HIDDEN is -1
-        came = np.bincount(of)
-        got = np.bincount(of, weights=consumer.delivered[at])
-        mostly = 2 * came >= present
-        members = members[mostly]
+        """Return the arrivals after a poll."""
+        recent = self.swept_at(facts.now)
+        new = new_consumers(facts, clients)
+        if not len(new):
+            return recent
+        members, client_of_new = np.unique(clients.member[new], return_inverse=True)
+        delivered = facts.consumer.delivered[new]
         counts = np.stack(
-            [present[mostly], came[mostly], got[mostly], np.ones(len(members))]
+            [
+                consumers_of(clients, members),
+                np.bincount(client_of_new),
+                np.bincount(client_of_new, weights=delivered),
+                np.ones(len(members)),
+            ]
         )
-        return kept.counted(clients, members, counts, found.now)
+        seen, arrived = counts[:2]
+        are_mostly_new = 2 * arrived >= seen
+        return recent.counted(
+            clients, members[are_mostly_new], counts[:, are_mostly_new], facts.now
+        )
 
     def swept_at(self, now: float) -> "ConsumerArrivals":
-        """Without clients that came no more, from time to time."""
+        """Return the arrivals without clients that had no new consumer for long; looks for them from time to time."""
         if now - self.swept <= SWEEP_SECONDS:
             return self
-        kept = now - self.numbers[LAST] <= SECONDS
+        is_recent = now - self.numbers[LAST] <= SECONDS
         return ConsumerArrivals(
-            self.keys[kept], self.clients[kept], self.numbers[:, kept], now
+            keys=self.keys[is_recent],
+            clients=self.clients[is_recent],
+            numbers=self.numbers[:, is_recent],
+            swept=now,
         )
 
     def counted(
@@ -81,83 +89,123 @@ class ConsumerArrivals:
         counts: NDArray[np.float64],
         now: float,
     ) -> "ConsumerArrivals":
-        """With what came at this poll. counts: (seen, new, delivered, polls) of these members."""
-        one = self.joined_by(clients, members, now)
-        at = positions(one.keys, clients.index.keys[members])
-        followed = at >= 0
-        at = at[followed]
-        numbers = one.numbers.copy()
-        old = at[now - numbers[BEGIN, at] > 2 * SECONDS]
+        """Return the arrivals with those of a poll.
+
+        Args:
+            clients: All clients.
+            members: The positions of those with new consumers.
+            counts: (SEEN … POLLS, members) What to add.
+            now: When the poll was.
+        """
+        joined = self.joined_by(clients, members, now)
+        rows = positions(joined.keys, clients.index.keys[members])
+        is_followed = rows >= 0
+        rows = rows[is_followed]
+        numbers = joined.numbers.copy()
+        counted_for = now - numbers[BEGIN, rows]
+        old = rows[counted_for > 2 * SECONDS]
         numbers[:, old] = halved(numbers[:, old], now)
-        numbers[SEEN:LAST, at] += counts[:, followed]
-        numbers[LAST, at] = now
-        return replace(one, numbers=numbers)
+        numbers[SEEN:LAST, rows] += counts[:, is_followed]
+        numbers[LAST, rows] = now
+        return replace(joined, numbers=numbers)
 
     def joined_by(
         self, clients: Grouping[ClientSeries], members: Positions, now: float
     ) -> "ConsumerArrivals":
-        """And with those of these members that are not followed yet, as far as there is room."""
+        """Return the arrivals with these clients followed too, as far as there is room."""
         keys = clients.index.keys[members]
-        new = np.flatnonzero(positions(self.keys, keys) < 0)[: MOST - len(self.keys)]
+        room = MOST - len(self.keys)
+        new = np.flatnonzero(positions(self.keys, keys) < 0)[:room]
         if not len(new):
             return self
         numbers = np.zeros((len(self.numbers), len(new)))
         numbers[BEGIN] = now
-        keys = np.append(self.keys, keys[new])
-        rows = np.append(self.clients, clients.index.rows[members[new]])
-        order = np.argsort(keys, kind="stable")
-        numbers = np.hstack([self.numbers, numbers]).take(order, axis=1)
-        return ConsumerArrivals(keys[order], rows[order], numbers, self.swept)
+        all_keys = np.append(self.keys, keys[new])
+        all_clients = np.append(self.clients, clients.index.rows[members[new]])
+        order = np.argsort(all_keys, kind="stable")
+        return ConsumerArrivals(
+            keys=all_keys[order],
+            clients=all_clients[order],
+            numbers=np.hstack([self.numbers, numbers]).take(order, axis=1),
+            swept=self.swept,
+        )
+
+
+def new_consumers(facts: Facts, clients: Grouping[ClientSeries]) -> Positions:
+    """Return the consumers that are new on a queue that was known before: on others they may have been there before."""
+    consumer = facts.consumer
+    new = np.flatnonzero(consumer.new)
+    is_placed = (clients.member[new] >= 0) & (consumer.queue[new] >= 0)
+    new = new[is_placed]
+    return new[facts.known[consumer.queue[new]]]
+
+
+def consumers_of(
+    clients: Grouping[ClientSeries], members: Positions
+) -> NDArray[np.intp]:
+    """(members,) How many consumers each of these clients has."""
+    # Consumers of hidden clients have the member -1.
+    counts = np.bincount(clients.member + 1)
+    return counts[members + 1]
 
 
 def halved(numbers: NDArray[np.float64], now: float) -> NDArray[np.float64]:
-    """Half as much over half the time: what is older counts less and less."""
+    """(BEGIN … LAST, clients) Half the counts over half the time: older ones count less and less."""
     begin, seen, new, delivered, polls, last = numbers
-    return np.stack(
-        [(begin + now) / 2, seen // 2, new // 2, delivered / 2, polls // 2, last]
-    )
+    middle = (begin + now) / 2
+    return np.stack([middle, seen // 2, new // 2, delivered / 2, polls // 2, last])
 
 
 @dataclass(frozen=True, slots=True)
 class ClientBuffers(RowState):
-    """Per client, messages of one consumer. window: NaN until sighted."""
+    """Messages that one consumer of a client buffers."""
 
     window: Column = column(saved=False)
+    """The most while messages were ready and none was delivered; NaN until that is seen."""
     largest: Column = column(0.0, saved=False)
+    """The most of all times."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueDepths(RowState):
-    """Per queue. deepest: the most messages ever there."""
+    """The depths of queues."""
 
     deepest: Column = column(0.0, saved=False)
+    """The most messages that were there."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrefetchEstimate:
+    """How clients and queues are used."""
+
     clients: ClientBuffers = field(default_factory=ClientBuffers)
     queues: QueueDepths = field(default_factory=QueueDepths)
     arrivals: ConsumerArrivals = field(default_factory=ConsumerArrivals)
 
     def advance(
-        self, found: Facts, clients: Grouping[ClientSeries]
+        self, facts: Facts, clients: Grouping[ClientSeries]
     ) -> "PrefetchEstimate":
-        consumer = found.consumer
+        """Return the estimates after a poll."""
+        depths = self.queues.reindexed(facts.queues)
+        deepest = np.fmax(depths.deepest, facts.messages)
+        return PrefetchEstimate(
+            clients=self._buffers_with(facts, clients),
+            queues=QueueDepths(facts.queues, deepest),
+            arrivals=self.arrivals.advance(facts, clients),
+        )
+
+    def _buffers_with(
+        self, facts: Facts, clients: Grouping[ClientSeries]
+    ) -> ClientBuffers:
+        """Return the most that consumers buffer, with those of this poll."""
+        consumer = facts.consumer
         before = self.clients.reindexed(clients.index)
         window = before.window.copy()
         largest = before.largest.copy()
-        at = consumer.holding[clients.member[consumer.holding] >= 0]
-        np.maximum.at(largest, clients.member[at], consumer.held[at])
-        stands_still = (
-            (consumer.d_delivered[at] == 0)
-            & ~consumer.new[at]
-            & waiting(found)[consumer.queue[at]]
-        )
-        at = at[stands_still]
-        np.fmax.at(window, clients.member[at], consumer.held[at])
-        deepest = np.fmax(self.queues.reindexed(found.queues).deepest, found.messages)
-        return PrefetchEstimate(
-            ClientBuffers(clients.index, window, largest),
-            QueueDepths(found.queues, deepest),
-            self.arrivals.advance(found, clients),
-        )
+        is_shown = clients.member[consumer.holding] >= 0
+        holding = consumer.holding[is_shown]
+        np.maximum.at(largest, clients.member[holding], consumer.held[holding])
+        gets_nothing = (consumer.d_delivered[holding] == 0) & ~consumer.new[holding]
+        full = holding[gets_nothing & waiting(facts)[consumer.queue[holding]]]
+        np.fmax.at(window, clients.member[full], consumer.held[full])
+        return ClientBuffers(clients.index, window, largest)

@@ -1,23 +1,28 @@
-"""What is normal, made from history: the byte tables of a queue; the trend job makes them."""
+"""What is normal for a queue by its history: the byte tables that the trend job makes."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.learned.byte_tables import Bytes, QueueName, packed
+from penstock.learned.byte_tables import Bytes, ByteTables, QueueName, packed
 from penstock.learned.normal import ABSENCES, FLOWS, LONG_ABSENCE, PAUSE, Profile
 
 COLUMNS = ("inflow", "outflow", "pause", "absence")
-"""Of an hour: messages, and the longest seconds for which nothing had come and no consumer had been there."""
+"""Kinds of numbers of an hour: messages that came and left, longest pause and longest absence of consumers, seconds."""
 UNKNOWN = (np.nan, 0.0)
-"""Service time."""
+"""Service time of a queue for which none is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueProfile:
-    """Of one queue. hours: (4, WEEKS, HOURS) by COLUMNS. days: (HIGHS, DAYS). weeks: of how many something is known.
-    service: the usual seconds of a consumer for a message, and on how many windows with a backlog that rests.
+    """What is normal for one queue.
+
+    Attributes:
+        hours: (4, WEEKS, HOURS) Numbers by hour, in the order of COLUMNS.
+        days: (HIGHS, DAYS) The highest numbers by day.
+        weeks: In how many weeks something is known.
+        service: The usual seconds of a consumer for a message, and on how many windows with a backlog they rest.
     """
 
     hours: Bytes
@@ -29,29 +34,35 @@ class QueueProfile:
 def by_broker(
     queues: Iterable[tuple[str, QueueName, QueueProfile]],
 ) -> dict[str, Profile]:
-    """broker, name and profile of each."""
-    found: dict[str, dict[QueueName, QueueProfile]] = {}
-    for broker, name, one in queues:
-        found.setdefault(broker, {})[name] = one
-    return {broker: together(of) for broker, of in found.items()}
+    """Return the profile of each broker, of the profiles of queues, each with its broker and name."""
+    brokers: dict[str, dict[QueueName, QueueProfile]] = {}
+    for broker, name, queue in queues:
+        brokers.setdefault(broker, {})[name] = queue
+    return {broker: together(profiles) for broker, profiles in brokers.items()}
 
 
 def together(queues: Mapping[QueueName, QueueProfile]) -> Profile:
+    """Return the profile of a broker of those of its queues."""
     names = [*queues]
-    of = queues.values()
-    hours, days = (
-        np.stack([getattr(one, table) for one in of], axis=-1)
-        for table in ("hours", "days")
-    )
-    flows, away = np.split(hours, [PAUSE + 1])
-    absent = np.flatnonzero(away.max(axis=(0, 1, 2)) > packed(LONG_ABSENCE))
-    absences = ABSENCES.restored(
-        [names[i] for i in absent], away[..., absent], np.empty(0, np.uint8)
-    )
-    service = np.array([one.service for one in of], np.float64).T
+    profiles = [*queues.values()]
+    hours = np.stack([profile.hours for profile in profiles], axis=-1)
+    days = np.stack([profile.days for profile in profiles], axis=-1)
+    service = np.array([profile.service for profile in profiles], np.float64)
+    flows, absences = np.split(hours, [PAUSE + 1])
     return Profile(
-        FLOWS.restored(names, flows, days),
-        absences,
-        service,
-        max(one.weeks for one in of),
+        flows=FLOWS.restored(names, flows, days),
+        absences=absence_tables(names, absences),
+        service=service.T,
+        weeks=max(profile.weeks for profile in profiles),
+    )
+
+
+def absence_tables(names: Sequence[QueueName], absences: Bytes) -> ByteTables:
+    """Return the tables of absences, of the queues that had a long one."""
+    longest = absences.max(axis=(0, 1, 2))
+    queues = np.flatnonzero(longest > packed(LONG_ABSENCE))
+    return ABSENCES.restored(
+        names=[names[queue] for queue in queues],
+        hours=absences[..., queues],
+        days=np.empty(0, np.uint8),
     )

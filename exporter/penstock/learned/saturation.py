@@ -1,8 +1,8 @@
 """In how many of the last polls consumers could take more, had nothing, or were saturated.
 
-A broker gives a consumer what waits at once, as long as its window or credit has room. So while messages wait, a
-consumer that holds some is at its limit, and one that holds none is starved. Neither is unhealthy by itself. A
-selective consumer may lawfully hold nothing: it is left out.
+A broker delivers ready messages at once, as long as a consumer's window or credit has room. So while messages are
+ready, a consumer that buffers some is at its limit, and one that buffers none is starved. Neither is unhealthy by
+itself. A selective consumer may have nothing to get: it is left out.
 """
 
 from dataclasses import dataclass, field, replace
@@ -18,35 +18,44 @@ from penstock.observation.facts import Facts
 from penstock.series.labels import ClientSeries, Grouping
 
 SECONDS = 300.0
-"""What the shares are of."""
+"""The shares are those of the polls of so many seconds."""
 POLLS = 64
-"""As many fit a word; where polls come faster some are left out."""
+"""As many polls fit into a word; where they come faster some are left out."""
 
 Bits = NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
 class Bits64(RowState):
-    """Of the last polls, the newest lowest, a bit each: per row whether it was looked at, and so: (answers, rows)."""
+    """Answers to yes-or-no questions at the last polls: a bit for each poll, the newest is the lowest."""
 
     seen: Bits = column(0, dtype=np.uint64, saved=False)
+    """Whether the row could answer."""
     so: Bits = column(0, dtype=np.uint64, lines=1, saved=False)
+    """(answers, rows) Whether the answer was yes."""
 
-    def push(self, index: Index[Any], seen: Mask, so: NDArray[np.bool_]) -> Self:
-        """With one more poll; so: (answers, rows), counts only where `seen`."""
-        one = np.uint64(1)
+    def push(self, index: Index[Any], seen: Mask, answers: NDArray[np.bool_]) -> Self:
+        """Return the answers with those of one more poll.
+
+        Args:
+            index: The rows.
+            seen: (rows,) Whether the row can answer.
+            answers: (answers, rows) Whether the answer is yes; it counts only where `seen`.
+        """
+        one_bit = np.uint64(1)
         before = self.reindexed(index)
         return replace(
-            before, seen=before.seen << one | seen, so=before.so << one | so & seen
+            before,
+            seen=before.seen << one_bit | seen,
+            so=before.so << one_bit | answers & seen,
         )
 
     def shares(self, polls: int) -> NDArray[np.float64]:
-        """(answers, rows): 0 to 1 of those of the last `polls` that were looked at; NaN where none was."""
-        last = np.uint64(2**polls - 1)
-        seen = np.bitwise_count(self.seen & last)
-        shares: NDArray[np.float64] = np.bitwise_count(self.so & last) / np.where(
-            seen > 0, seen, np.nan
-        )
+        """(answers, rows) Share of yes at those of the last `polls` that have an answer, 0 to 1; NaN where none has."""
+        last_polls = np.uint64(2**polls - 1)
+        seen = np.bitwise_count(self.seen & last_polls)
+        yes = np.bitwise_count(self.so & last_polls)
+        shares: NDArray[np.float64] = yes / np.where(seen > 0, seen, np.nan)
         return shares
 
 
@@ -59,93 +68,128 @@ class ClientBits(Bits64):
 
 @dataclass(frozen=True, slots=True)
 class Saturation:
-    """starved, at_limit: per client, by the clients' rows; capacity: per queue."""
+    """The shares of the polls at which clients and queues were saturated.
+
+    Attributes:
+        clients: The answers of each client.
+        queues: The answers of each queue: whether a consumer could take more.
+        stamp: When the last poll was that counts.
+        starved: Per client the share of polls at which it was starved.
+        at_limit: Per client the share of polls at which it was at its limit.
+        capacity: Per queue the share of polls at which a consumer could take more.
+    """
 
     clients: ClientBits = field(default_factory=ClientBits)
     queues: Bits64 = field(default_factory=Bits64)
     stamp: float = -np.inf
-    """Of the poll that was last looked at."""
     starved: Column = field(default_factory=lambda: np.empty(0))
     at_limit: Column = field(default_factory=lambda: np.empty(0))
     capacity: Column = field(default_factory=lambda: np.empty(0))
 
-    def advance(self, found: Facts, clients: Grouping[ClientSeries]) -> "Saturation":
-        if not found.counted:
-            unknown = np.full(len(clients.index), np.nan)
-            return Saturation(
-                starved=unknown,
-                at_limit=unknown,
-                capacity=np.full(len(found.queues), np.nan),
-            )
-        stamp = self.stamp
-        if 0 <= found.now - stamp < SECONDS / POLLS:
+    def advance(self, facts: Facts, clients: Grouping[ClientSeries]) -> "Saturation":
+        """Return the shares after a poll."""
+        if not facts.counted:
+            return unknown_saturation(len(clients.index), len(facts.queues))
+        is_too_soon = 0 <= facts.now - self.stamp < SECONDS / POLLS
+        if is_too_soon:
+            stamp = self.stamp
             of_clients = self.clients.reindexed(clients.index)
-            of_queues = self.queues.reindexed(found.queues)
+            of_queues = self.queues.reindexed(facts.queues)
         else:
-            stamp = found.now
-            taking = takers(found)
-            of_clients = looked_at_clients(self.clients, taking, clients)
-            of_queues = looked_at_queues(self.queues, taking, found)
-        polls = polls_in(found.interval)
+            stamp = facts.now
+            takers = takers_of(facts)
+            of_clients = push_clients(self.clients, takers, clients)
+            of_queues = push_queues(self.queues, takers, facts)
+        polls = polls_in(facts.interval)
         starved, at_limit = of_clients.shares(polls)
+        (capacity,) = of_queues.shares(polls)
         return Saturation(
-            of_clients, of_queues, stamp, starved, at_limit, of_queues.shares(polls)[0]
+            clients=of_clients,
+            queues=of_queues,
+            stamp=stamp,
+            starved=starved,
+            at_limit=at_limit,
+            capacity=capacity,
         )
 
 
+def unknown_saturation(clients: int, queues: int) -> Saturation:
+    """Return the shares where the broker does not show the numbers of consumers: all NaN."""
+    of_clients = np.full(clients, np.nan)
+    of_queues = np.full(queues, np.nan)
+    return Saturation(starved=of_clients, at_limit=of_clients, capacity=of_queues)
+
+
 def polls_in(interval: float) -> int:
-    """How many of those looked at make SECONDS, at least one; polls come every `interval` seconds."""
+    """Return how many polls that count make SECONDS, at least one; polls come every `interval` seconds."""
     if not interval > 0:
         return 1
-    between = interval * np.ceil(SECONDS / POLLS / interval - 0.01)
-    return int(np.clip(np.ceil(SECONDS / max(between, interval)), 1, POLLS))
+    # A poll counts as soon as the last one that counts is so long ago.
+    shortest = SECONDS / POLLS
+    intervals = np.ceil(shortest / interval - 0.01)
+    between = max(interval * intervals, interval)
+    return int(np.clip(np.ceil(SECONDS / between), 1, POLLS))
 
 
 class Takers(NamedTuple):
-    """Per consumer: whether it takes whatever comes; which of all hold something, and for which messages wait."""
+    """Which consumers could take messages at a poll.
+
+    Attributes:
+        takes: (consumers,) Whether it takes whatever comes.
+        holds: Positions of the consumers that buffer messages.
+        waits: Positions of the consumers for which messages are ready.
+    """
 
     takes: Mask
     holds: Positions
     waits: Positions
 
 
-def takers(found: Facts) -> Takers:
-    consumer = found.consumer
-    takes = (consumer.queue >= 0) & ~consumer.selective
-    return Takers(takes, np.flatnonzero(consumer.holds), consumer.of(waiting(found)))
+def takers_of(facts: Facts) -> Takers:
+    """Return which consumers could take messages."""
+    consumer = facts.consumer
+    return Takers(
+        takes=(consumer.queue >= 0) & ~consumer.selective,
+        holds=np.flatnonzero(consumer.holds),
+        waits=consumer.of(waiting(facts)),
+    )
 
 
-def waiting(found: Facts) -> Mask:
-    """Queues that would deliver: messages wait, and no operator holds them."""
-    return (found.ready > 0) & ~(found.paused > 0) & ~(found.address.paused > 0)
+def waiting(facts: Facts) -> Mask:
+    """(queues,) Whether it would deliver: messages are ready, and no operator has paused it."""
+    is_paused = (facts.paused > 0) | (facts.address.paused > 0)
+    return (facts.ready > 0) & ~is_paused
 
 
-def looked_at_clients(
-    before: ClientBits, taking: Takers, clients: Grouping[ClientSeries]
+def push_clients(
+    before: ClientBits, takers: Takers, clients: Grouping[ClientSeries]
 ) -> ClientBits:
-    # At 0 are those that are not shown, or do not take whatever comes.
-    place = np.where(taking.takes, clients.member + 1, 0)
-    size = len(clients.index) + 1
-    some, holding, wanted = (
-        np.bincount(one, minlength=size)[1:]
-        for one in (place, place[taking.holds], place[taking.waits])
-    )
-    return before.push(
-        clients.index,
-        some > 0,
-        (wanted > 0) & np.stack([holding == 0, holding == some]),
-    )
+    """Return the answers of the clients with those of a poll: it is starved, it is at its limit."""
+    # At 0 are the consumers that are not shown, or do not take whatever comes.
+    place = np.where(takers.takes, clients.member + 1, 0)
+    size = len(clients.index)
+    consumers = count_by(place, size)
+    holding = count_by(place[takers.holds], size)
+    waiting_for = count_by(place[takers.waits], size)
+    is_starved = holding == 0
+    is_at_limit = holding == consumers
+    answers = (waiting_for > 0) & np.stack([is_starved, is_at_limit])
+    return before.push(clients.index, consumers > 0, answers)
 
 
-def looked_at_queues(before: Bits64, taking: Takers, found: Facts) -> Bits64:
-    place = np.where(taking.takes, found.consumer.place, 0)
-    size = len(found.queues) + 1
-    some, holding = (
-        np.bincount(one, minlength=size)[1:] for one in (place, place[taking.holds])
-    )
-    return before.push(
-        found.queues, some > 0, ((holding < some) | ~waiting(found))[None]
-    )
+def push_queues(before: Bits64, takers: Takers, facts: Facts) -> Bits64:
+    """Return the answers of the queues with those of a poll: a consumer could take more."""
+    place = np.where(takers.takes, facts.consumer.place, 0)
+    size = len(facts.queues)
+    consumers = count_by(place, size)
+    holding = count_by(place[takers.holds], size)
+    has_capacity = (holding < consumers) | ~waiting(facts)
+    return before.push(facts.queues, consumers > 0, has_capacity[None])
+
+
+def count_by(place: Positions, size: int) -> NDArray[np.intp]:
+    """(size,) How many consumers have each place, from 1 on."""
+    return np.bincount(place, minlength=size + 1)[1:]
 
 
 RATE_POLLS = 3
@@ -153,21 +197,22 @@ RATE_POLLS = 3
 
 @dataclass(frozen=True, slots=True)
 class ServiceRate(RowState):
-    """rates: (polls, consumers), what each settled per second at the last polls, newest first; NaN before it came.
-    best: the highest of each. since: when it began to settle without a pause of so many polls (broker's clock); NaN
-    while it does not.
-    """
+    """What each consumer settled at the last polls."""
 
     rates: NDArray[np.float32] = column(lines=RATE_POLLS, dtype=np.float32, saved=False)
+    """(polls, consumers) Messages a second, the newest poll first; NaN before the consumer came."""
     since: Column = column(saved=False)
+    """Since when it settles without a pause of so many polls, by the broker's clock; NaN while it does not."""
     best: Column = column(saved=False, carried=False)
+    """The highest rate."""
 
-    def advance(self, found: Facts, step: float) -> "ServiceRate":
-        """step: seconds since the poll before."""
-        index = found.consumer.index
+    def advance(self, facts: Facts, step: float) -> "ServiceRate":
+        """Return the rates after a poll. step: seconds since the poll before."""
+        index = facts.consumer.index
         before = self.reindexed(index)
         rates = np.empty((RATE_POLLS, len(index)), np.float32)
-        rates[0] = found.consumer.d_left / step if step > 0 else 0.0
+        rates[0] = facts.consumer.d_left / step if step > 0 else 0.0
         rates[1:] = before.rates[:-1]
         best = np.fmax.reduce(rates).astype(np.float64)
-        return ServiceRate(index, rates, since(best > 0, before.since, found.now), best)
+        settles_since = since(best > 0, before.since, facts.now)
+        return ServiceRate(index=index, rates=rates, since=settles_since, best=best)

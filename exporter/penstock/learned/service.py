@@ -1,108 +1,151 @@
 """How long consumers need for a message while there is a backlog.
 
-With a buffer a backlog lies in the clients, where nothing is ready: what counts is the depth. Without a backlog no one
-can know it, but the best pace that was ever seen is a bound.
+With a buffer a backlog lies in the clients, and nothing is ready: the depth counts. Without a backlog nobody can know
+the time, but the best pace so far is a bound.
 """
 
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.core.state import By, RowState, column, mask, unindexed
-from penstock.core.table import Column, Mask
+from penstock.core.table import Column, Mask, Matrix
 from penstock.core.windows import Window
 from penstock.observation.facts import Facts, or_zero
 
 SECONDS = 120.0
 SAMPLES = 8
-"""Of the window, in which so many samples are held."""
+"""The window: its seconds, and in how many samples it is kept."""
 BUSY = 0.75
-"""Share of the window, in polls that began with a backlog; in one that ends without it most may have been settled."""
+"""Share of the window that polls which began with a backlog must cover."""
 DEEP = 2.0
 """Messages for each consumer that works: so many are a backlog."""
 FEWEST = 3
 FEWEST_PACE = 20
-"""Messages settled in the window; fewer say nothing of the service time, and of the best pace."""
+"""Messages settled in the window; fewer say nothing about the service time, and about the best pace."""
 LOW = 0.2
 """Quantile of the windows that is the usual: where acknowledgements come in batches, estimates only err slow."""
 STEP = 0.05
-"""Of the estimate of that quantile, in powers of e, once much is known."""
+"""Least step of the estimate of that quantile, in powers of e."""
 ALL, SETTLED, BUSY_CONSUMERS, BUSY_SETTLED, BUSY_SECONDS = range(5)
-"""Consumer-seconds, messages settled; both and seconds of the polls with a backlog."""
+"""Variables of the window: consumer-seconds and settled messages; both of the polls with a backlog, and their seconds.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceTime(RowState):
-    """Per queue. usual: seconds of a consumer for a message; windows: on so many it rests. now: over the last window,
-    NaN where there was no backlog; pace: messages a second and consumer, backlog or not.
-    """
+    """How long the consumers of each queue need for a message."""
 
     BY = By.QUEUE
     STORED_AS = "service_"
     usual: Column = column(outlives=True)
+    """The usual seconds of a consumer for a message."""
     windows: Column = column(0.0, outlives=True)
+    """How many windows with a backlog that rests on."""
     consumers: Column = column(saved=False)
+    """Consumers at the last poll."""
     deep: Mask = mask(saved=False)
+    """Whether there was a backlog at the last poll."""
     now: Column = column(saved=False, carried=False)
+    """Seconds of a consumer for a message over the last window; NaN where there was no backlog."""
     pace: Column = column(saved=False, carried=False)
+    """Messages a second and consumer over the last window, with a backlog or without."""
     window: Window = unindexed(Window)
     learned: float = unindexed(lambda: np.nan)
-    """When windows taught something last."""
+    """When windows were learned last."""
 
-    def advance(self, found: Facts, step: float) -> "ServiceTime":
-        """step: seconds since the poll before."""
-        before = self.reindexed(found.queues, found.known)
-        works = working(found)
-        deep = (found.messages - or_zero(found.scheduled) >= DEEP * works) & (works > 0)
-        same = found.known & (
-            found.consumers == before.consumers
-        )  # who came or went has another share of the time
-        busy = before.deep & same
-        seconds = 0.0 if np.isnan(step) else step
-        settled = or_zero(found.d_settled)
-        spent = works * seconds
-        columns = [spent, settled, spent * busy, settled * busy, seconds * busy]
-        window = self.window.reindexed(found.queues, same)
-        values = np.stack(columns, dtype=np.float32, casting="same_kind")
-        window = window.push(found.now, values, SECONDS, SECONDS / SAMPLES)
-        spent, settled, at_backlog, served, for_seconds = window.totals
-        known = (served >= FEWEST) & (for_seconds >= BUSY * SECONDS)
-        whole = found.now - window.samples[0].begin >= BUSY * SECONDS
-        fast = (settled >= FEWEST_PACE) & (spent > 0) & whole
+    def advance(self, facts: Facts, step: float) -> "ServiceTime":
+        """Return the state after a poll. step: seconds since the poll before."""
+        before = self.reindexed(facts.queues, facts.known)
+        works = working(facts)
+        # A consumer that came or went has another share of the time.
+        is_same = facts.known & (facts.consumers == before.consumers)
+        values = window_values(facts, works, before.deep & is_same, step)
+        window = self.window.reindexed(facts.queues, is_same)
+        window = window.push(facts.now, values, SECONDS, SECONDS / SAMPLES)
+        depth = facts.messages - or_zero(facts.scheduled)
         after = replace(
             before,
-            index=found.queues,
-            consumers=found.consumers,
-            deep=deep,
-            now=np.where(known, at_backlog / np.where(known, served, 1.0), np.nan),
-            pace=np.where(fast, settled / np.where(fast, spent, 1.0), np.nan),
+            index=facts.queues,
+            consumers=facts.consumers,
+            deep=(depth >= DEEP * works) & (works > 0),
+            now=service_seconds(window.totals),
+            pace=pace_of(window, facts.now),
             window=window,
         )
         if np.isnan(self.learned):
-            return replace(after, learned=found.now)
-        return after if found.now - self.learned < SECONDS else after.taught(found.now)
+            return replace(after, learned=facts.now)
+        is_whole_window = facts.now - self.learned >= SECONDS
+        return after.taught(facts.now) if is_whole_window else after
 
     def taught(self, now: float) -> "ServiceTime":
-        """With what the windows of all queues say that have one."""
-        known = ~np.isnan(self.now)
+        """Return the state with the lessons of the last window of each queue that has one."""
+        is_known = ~np.isnan(self.now)
+        is_first = np.isnan(self.usual)
         step = np.maximum(STEP, 1 / (self.windows + 1))
         with np.errstate(invalid="ignore"):
-            moved = self.usual * np.exp(
-                step * np.where(self.now > self.usual, LOW, LOW - 1)
-            )
-        usual = np.where(
-            known, np.where(np.isnan(self.usual), self.now, moved), self.usual
-        )
-        return replace(self, usual=usual, windows=self.windows + known, learned=now)
+            is_slower = self.now > self.usual
+        # Four of five windows lie above the quantile: each moves it up by a fourth of what one below moves it down.
+        direction = np.where(is_slower, LOW, LOW - 1)
+        moved = self.usual * np.exp(step * direction)
+        learned = np.where(is_first, self.now, moved)
+        usual = np.where(is_known, learned, self.usual)
+        windows = self.windows + is_known
+        return replace(self, usual=usual, windows=windows, learned=now)
 
 
-def working(found: Facts) -> Column:
-    """Per queue the consumers that have something to do; all that may where the broker shows no numbers of each."""
-    if not found.counted:
-        return np.where(
-            found.single,
-            np.fmin(or_zero(found.consumers), 1.0),
-            or_zero(found.consumers),
-        )
-    consumer = found.consumer
-    return found.of_queue(consumer.holds | (consumer.d_left > 0))
+def window_values(
+    facts: Facts, works: Column, is_busy: Mask, step: float
+) -> NDArray[np.float32]:
+    """(ALL … BUSY_SECONDS, queues) The variables of the window at a poll.
+
+    Args:
+        facts: The numbers of the poll.
+        works: (queues,) Consumers that have something to do.
+        is_busy: (queues,) Whether it began with a backlog.
+        step: Seconds since the poll before, NaN where there was none.
+    """
+    seconds = 0.0 if np.isnan(step) else step
+    settled = or_zero(facts.d_settled)
+    spent = works * seconds
+    variables = (
+        spent,
+        settled,
+        spent * is_busy,
+        settled * is_busy,
+        seconds * is_busy,
+    )
+    return np.stack(variables, dtype=np.float32, casting="same_kind")
+
+
+def service_seconds(totals: Matrix) -> Column:
+    """(queues,) Seconds of a consumer for a message, by the sums of a window; NaN without enough of a backlog."""
+    settled = totals[BUSY_SETTLED]
+    is_covered = totals[BUSY_SECONDS] >= BUSY * SECONDS
+    is_known = (settled >= FEWEST) & is_covered
+    seconds = totals[BUSY_CONSUMERS] / np.where(is_known, settled, 1.0)
+    return np.where(is_known, seconds, np.nan)
+
+
+def pace_of(window: Window, now: float) -> Column:
+    """(queues,) Messages a second and consumer over the window; NaN where too few were settled."""
+    spent = window.totals[ALL]
+    settled = window.totals[SETTLED]
+    is_covered = now - window.samples[0].begin >= BUSY * SECONDS
+    is_known = (settled >= FEWEST_PACE) & (spent > 0) & is_covered
+    pace = settled / np.where(is_known, spent, 1.0)
+    return np.where(is_known, pace, np.nan)
+
+
+def working(facts: Facts) -> Column:
+    """(queues,) Consumers that have something to do.
+
+    All that may work where the broker does not show the numbers of each: one, where a single consumer gets all.
+    """
+    if facts.counted:
+        consumer = facts.consumer
+        return facts.of_queue(consumer.holds | (consumer.d_left > 0))
+    consumers = or_zero(facts.consumers)
+    one_at_most = np.fmin(consumers, 1.0)
+    return np.where(facts.single, one_at_most, consumers)

@@ -1,4 +1,4 @@
-"""Which polls could be judged, and what is not known for long enough to say anything of it."""
+"""Which polls could be judged, and which queues and clients are not known for long enough to be judged."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -15,7 +15,10 @@ POLLS = 3
 SECONDS = 300.0
 """How far back it is known which polls were judged."""
 RECENT = 60.0
-"""What an earlier process of the agent had seen counts for so many seconds, or POLLS intervals where that is longer."""
+"""For so many seconds, or POLLS intervals where that is longer, it counts what an earlier process of the agent saw."""
+
+Name = tuple[str, ...]
+"""Of a series: address and queue, and the client if it is one of a client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,30 +26,33 @@ class SeenBefore:
     """What another process of the agent had seen when it gave the broker away, or ended.
 
     Attributes:
-        keys: Of the rows (queues or consumers) that it knew; ascending.
+        keys: The keys of the rows (queues or consumers) that it knew; ascending.
         polls: By the name of a series that it had seen at fewer than POLLS polls: at how many.
     """
 
     keys: Keys = field(default_factory=lambda: np.empty(0, np.int64))
-    polls: Mapping[tuple[str, ...], int] = field(default_factory=dict)
+    polls: Mapping[Name, int] = field(default_factory=dict)
 
     def polls_by_series(self, groups: Grouping[Any]) -> Positions:
-        """At how many polls each series of `groups` had been seen: POLLS at most, 0 where it is new."""
+        """(series,) At how many polls each had been seen: POLLS at most, 0 where it is new."""
         was_there = np.isin(groups.source.keys, self.keys)
         members = groups.member[was_there]
         polls = np.zeros(len(groups.index), np.intp)
         polls[members[members != HIDDEN]] = POLLS
-        if self.polls:
-            for at in np.flatnonzero(polls).tolist():
-                polls[at] = self.polls.get(name_of(groups.index.rows[at]), POLLS)
+        if not self.polls:
+            return polls
+        for series in np.flatnonzero(polls).tolist():
+            name = name_of(groups.index.rows[series])
+            polls[series] = self.polls.get(name, POLLS)
         return polls
 
 
-def name_of(series: Any) -> tuple[str, ...]:
-    """Of a queue's or a client's series, without the broker."""
+def name_of(series: Any) -> Name:
+    """Return the name of a queue's or a client's series, without the broker."""
     client = getattr(series, "client", None)
-    of_queue = (series.address, series.queue)
-    return of_queue if client is None else (*of_queue, client)
+    if client is None:
+        return series.address, series.queue
+    return series.address, series.queue, client
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +60,9 @@ class SeenPolls:
     """At how many polls the rows of `index` were seen.
 
     Attributes:
-        keys, polls: Of the rows that were seen at fewer than POLLS polls.
+        index: The series.
+        keys: The keys of the rows that were seen at fewer than POLLS polls.
+        polls: At how many polls each of these was seen.
         since: Per row when it was seen first, by the broker's clock.
         before: What an earlier process had seen; only until the first poll.
     """
@@ -66,43 +74,58 @@ class SeenPolls:
     before: SeenBefore | None = None
 
     def advance(self, groups: Grouping[Any], now: float) -> "SeenPolls":
-        """After a poll that was judged at `now`, by the broker's clock."""
+        """Return the state after a poll that was judged at `now`, by the broker's clock."""
         index = groups.index
-        fresh = index.keys[:0]
         since = self.since
+        fresh = np.empty(0, np.int64)
         if index is not self.index:
             fresh = index.keys[index.new_since(self.index)]
             since = reindex(index, self.index, self.since, now)
-        seen = np.zeros(len(fresh), np.intp)
-        if self.before is not None:
-            seen = self.before.polls_by_series(groups)[index.positions(fresh)]
         keys = np.concatenate([self.keys, fresh])
-        polls = np.concatenate([self.polls, seen]) + 1
-        stay = (polls < POLLS) & (index.positions(keys) >= 0)
-        return SeenPolls(index, keys[stay], polls[stay], since)
+        polls_of_fresh = self._polls_before(groups, fresh)
+        polls = np.concatenate([self.polls, polls_of_fresh]) + 1
+        is_present = index.positions(keys) >= 0
+        stays = (polls < POLLS) & is_present
+        return SeenPolls(index, keys[stays], polls[stays], since)
+
+    def _polls_before(self, groups: Grouping[Any], fresh: Keys) -> Positions:
+        """(fresh,) At how many polls an earlier process had seen these rows."""
+        if self.before is None:
+            return np.zeros(len(fresh), np.intp)
+        polls = self.before.polls_by_series(groups)
+        return polls[groups.index.positions(fresh)]
 
     def polls_of(self, key: int) -> int:
-        """At how many polls a row was seen, POLLS at most."""
-        at = np.flatnonzero(self.keys == key)
-        return int(self.polls[at[0]]) if len(at) else POLLS
+        """Return at how many polls a row was seen, POLLS at most."""
+        positions = np.flatnonzero(self.keys == key)
+        return int(self.polls[positions[0]]) if len(positions) else POLLS
 
     def since_of(self, key: int | None) -> float:
-        """When a row was seen first, by the broker's clock; NaN where it is not there."""
+        """Return when a row was seen first, by the broker's clock; NaN where it is not there."""
         if key is None:
             return np.nan
-        at = int(self.index.positions(np.array([key], np.int64))[0])
-        return float(self.since[at]) if at >= 0 else np.nan
+        keys = np.array([key], np.int64)
+        position = int(self.index.positions(keys)[0])
+        return float(self.since[position]) if position >= 0 else np.nan
 
-    def polls_by_name(self) -> dict[tuple[str, ...], int]:
-        """Of the rows that were seen at fewer than POLLS polls."""
-        at = self.index.positions(self.keys)
-        rows = self.index.rows[at[at >= 0]]
-        return dict(zip(map(name_of, rows), self.polls[at >= 0].tolist(), strict=True))
+    def polls_by_name(self) -> dict[Name, int]:
+        """Return the polls of the rows that were seen at fewer than POLLS polls, by name."""
+        positions = self.index.positions(self.keys)
+        is_present = positions >= 0
+        rows = self.index.rows[positions[is_present]]
+        polls = self.polls[is_present].tolist()
+        return dict(zip(map(name_of, rows), polls, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
 class WarmUp:
-    """stamps: of the polls of the last SECONDS that were judged, by the broker's clock."""
+    """Which polls were judged, and at how many of them each series was seen.
+
+    Attributes:
+        stamps: Of the polls of the last SECONDS that were judged, by the broker's clock.
+        queues: The queues' series.
+        clients: The clients' series.
+    """
 
     stamps: tuple[float, ...] = ()
     queues: SeenPolls = field(default_factory=SeenPolls)
@@ -111,36 +134,38 @@ class WarmUp:
     def advance(
         self, now: float, queues: Grouping[Any], clients: Grouping[Any]
     ) -> "WarmUp":
-        """After a poll that was judged; `queues` and `clients`: as they are shown."""
-        warm_up = self if self._goes_on(now) else self._without_before()
-        stamps = tuple(stamp for stamp in self.stamps if now - SECONDS <= stamp < now)
+        """Return the state after a poll that was judged; `queues` and `clients`: as they are shown."""
+        before = self if self._is_recent(now) else self._without_before()
+        stamps = [stamp for stamp in self.stamps if now - SECONDS <= stamp < now]
         return WarmUp(
-            (*stamps, now),
-            warm_up.queues.advance(queues, now),
-            warm_up.clients.advance(clients, now),
+            stamps=(*stamps, now),
+            queues=before.queues.advance(queues, now),
+            clients=before.clients.advance(clients, now),
         )
 
-    def _goes_on(self, now: float) -> bool:
-        """Whether what an earlier process had seen is recent: not longer ago than a few polls."""
+    def _is_recent(self, now: float) -> bool:
+        """Return whether the last poll, perhaps of an earlier process, is not longer ago than a few polls."""
         if not self.stamps:
             return False
-        interval = self.stamps[-1] - self.stamps[-2] if len(self.stamps) > 1 else 0.0
-        return now - self.stamps[-1] <= max(RECENT, POLLS * interval)
+        last = self.stamps[-1]
+        interval = last - self.stamps[-2] if len(self.stamps) > 1 else 0.0
+        return now - last <= max(RECENT, POLLS * interval)
 
     def _without_before(self) -> "WarmUp":
-        return replace(
-            self,
-            queues=replace(self.queues, before=None),
-            clients=replace(self.clients, before=None),
-        )
+        """Return the state without what an earlier process had seen."""
+        queues = replace(self.queues, before=None)
+        clients = replace(self.clients, before=None)
+        return replace(self, queues=queues, clients=clients)
 
     def judged(self, since: float, interval: float) -> tuple[int, int]:
-        """Of the polls since then, of the last SECONDS at most: how many were judged, and how many were due."""
+        """Return of the polls since then how many were judged, and how many were due; of the last SECONDS at most."""
         if not self.stamps:
             return 0, 0
         now = self.stamps[-1]
         begin = max(since, now - SECONDS)
-        made = sum(stamp >= begin - interval / 2 for stamp in self.stamps)
-        return made, max(
-            made, round((now - begin) / interval) + 1 if interval > 0 else made
-        )
+        earliest = begin - interval / 2
+        judged = sum(stamp >= earliest for stamp in self.stamps)
+        if not interval > 0:
+            return judged, judged
+        due = round((now - begin) / interval) + 1
+        return judged, max(judged, due)
