@@ -18,10 +18,10 @@ from penstock.learned.churn import (
     Churn,
     CrashLoop,
     CrashLoops,
+    Departed,
     Departure,
     Streak,
     Vanished,
-    Went,
 )
 from penstock.series.labels import HIDDEN, ClientSeries, Grouping
 
@@ -50,12 +50,12 @@ OTHER_KEY = 41
 def test_two_polls_to_enter_two_to_leave(
     run: int, on: bool, holds: bool, expected: tuple[int, bool]
 ) -> None:
-    assert churn.after(run, on=on, holds=holds) == expected
+    assert churn.next_run(run, on=on, holds=holds) == expected
 
 
 def test_it_comes_only_when_it_may() -> None:
-    assert churn.after(5, on=False, holds=True, may_come=False) == (6, False)
-    assert churn.after(5, on=True, holds=True, may_come=False) == (6, True)
+    assert churn.next_run(5, on=False, holds=True, may_come=False) == (6, False)
+    assert churn.next_run(5, on=True, holds=True, may_come=False) == (6, True)
 
 
 # --- who went
@@ -92,7 +92,7 @@ def gone(
 
 def test_who_went_with_messages() -> None:
     before = numbers_of([5.0, 0.5, 0.0, 7.0, np.nan], [1.0, np.nan, 0.0, 4.0, 0.0])
-    went = churn.those_that_went(
+    went = churn.departed_consumers(
         gone([0, 1, 2, 3, 4], [1, 0, 0, 1, 0]), grouping(0, 1, 1, 2, 2), before
     )
     assert went.client.tolist() == [0, 1, 2]
@@ -115,7 +115,9 @@ def test_not_from_a_queue_that_went_nor_one_that_is_hidden_or_not_judged(
     expected: Any, clients: Any
 ) -> None:
     assert (
-        len(churn.those_that_went(expected, clients, numbers_of([5.0], [0.0])).client)
+        len(
+            churn.departed_consumers(expected, clients, numbers_of([5.0], [0.0])).client
+        )
         == 0
     )
 
@@ -207,11 +209,11 @@ def poll(*, now: float = NOW, **said: Any) -> Any:
     )
 
 
-def went(*rows: tuple[int, int, float, float]) -> Went:
+def went(*rows: tuple[int, int, float, float]) -> Departed:
     """Client, queue, what it held and settled; at the poll before each was at its place in this list."""
     columns = [np.array(one) for one in zip(*rows, strict=True)] or [np.empty(0)] * 4
     client, queue, held, settled = columns
-    return Went(
+    return Departed(
         client.astype(np.intp),
         np.arange(len(rows)),
         queue.astype(np.intp),
@@ -223,7 +225,7 @@ def went(*rows: tuple[int, int, float, float]) -> Went:
 def lost(
     found: Any, *rows: tuple[int, int, float, float]
 ) -> dict[Any, tuple[int, Vanished]]:
-    return churn.vanished(found, went(*rows), CLIENTS, np.array([3.0, 4.0]))
+    return churn.vanished_by_client(found, went(*rows), CLIENTS, np.array([3.0, 4.0]))
 
 
 def test_what_vanished_by_client() -> None:
@@ -406,11 +408,13 @@ def joined(before: dict[Any, Streak], *came: int) -> dict[Any, Streak]:
         interval=STEP,
         consumer=SimpleNamespace(index=SimpleNamespace(rows=rows)),
     )
-    unacked: Any = SimpleNamespace(hold_since=np.array([NOW - 1, NOW - 2, NOW - 3]))
-    patience = np.array([100.0, 200.0, 300.0])
-    return churn.joined(
-        before, np.array(came, np.intp), result, CLIENTS, patience, unacked
+    inputs: Any = SimpleNamespace(
+        found=result,
+        groups=SimpleNamespace(clients=CLIENTS),
+        unacked=SimpleNamespace(hold_since=np.array([NOW - 1, NOW - 2, NOW - 3])),
+        client_patience=np.array([100.0, 200.0, 300.0]),
     )
+    return churn.with_new_consumers(before, np.array(came, np.intp), inputs)
 
 
 def test_each_client_has_a_streak_of_those_that_came() -> None:

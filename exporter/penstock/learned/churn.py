@@ -1,13 +1,13 @@
-"""Consumers that come and go: clients that reconnect without getting anything done, clients that crash again and again
-beside others that work (their consumers vanish with messages, and settled none), and holders that vanish.
+"""Consumers that come and go: clients that reconnect without progress, clients that crash, consumers that leave.
 
-Sparse: only clients that gained a consumer on a queue without progress, or lost one which buffered something. Who
-acknowledges just before it goes is not seen to, but its queue settles more than its consumers show: `unseen`.
+A client crashes again and again if its consumers vanish with messages, and have settled none, while other consumers of
+the queue work. Only few clients are looked at: those with a new consumer on a queue without progress, and those of
+which a consumer vanished that buffered messages. Nobody sees an acknowledgement just before a consumer goes, but then
+its queue settles more than its consumers show: these messages are settled `unseen`.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -23,30 +23,39 @@ from penstock.settings.constants import POLLS
 OLD = 3
 """Polls at which consumers of a streak came, before it can be a condition."""
 KEEP = 3600.0
-"""Seconds after which a streak in which no one came any more is forgotten."""
+"""Seconds after which a streak without new consumers is forgotten."""
 SHOWN = 300.0
-"""Seconds for which it is kept that a holder left."""
+"""Seconds for which a departure is kept."""
 LONG = 30.0
-"""Seconds; a client that buffered for a shorter time and leaves is not reported."""
+"""Seconds; a consumer that buffered messages for a shorter time and leaves is not reported."""
 SECONDS = 600.0
-"""What is counted is not older."""
+"""Consumers that vanished longer ago do not count."""
 LEAST = 5
 LEAST_POLLS = 3
-"""Consumers that vanished, and polls at which some did: a pool that stops once is no loop."""
+"""Consumers that vanished, and polls at which some did, at least: a pool that stops once is no loop."""
 MORE = 2
-"""Consumers more for each that had settled something: instances that are stopped in their first job are no loop."""
+"""Consumers more for each that had settled messages: instances that are stopped in their first job are no loop."""
 UNSEEN = 3.0
 UNSEEN_SHARE = 0.2
-"""Messages of the queue, and for each of these consumers, that may have been settled unseen."""
+"""Messages of the queue, and messages for each of these consumers, that reading explains as settled unseen."""
 SWEEP_SECONDS = 60.0
+"""Between two times at which all loops are looked at."""
 MOST = 10_000
 """Clients that are followed."""
 HELD = CONSUMER_NUMBERS.index("buffered")
 SETTLED = CONSUMER_NUMBERS.index("acknowledged")
 
 
-class Went(NamedTuple):
-    """Consumers that went away with messages: client, place at the poll before, queue now, what they had and did."""
+class Departed(NamedTuple):
+    """The consumers that vanished with messages since the poll before.
+
+    Attributes:
+        client: The client of each.
+        at: Its position at the poll before.
+        queue: Its queue now.
+        held: Messages that it buffered.
+        settled: Messages that it had settled, in all.
+    """
 
     client: Positions
     at: Positions
@@ -54,26 +63,47 @@ class Went(NamedTuple):
     held: Column
     settled: Column
 
-
-def those_that_went(found: Facts, clients: Grouping[ClientSeries], seen: Seen) -> Went:
-    """clients, seen: at the poll before."""
-    gone = found.consumer.gone
-    here = (gone.queue >= 0) & (gone.at < len(clients.member))
-    at = gone.at[here]
-    queue = gone.queue[here]
-    client = clients.member[at]
-    held = or_zero(seen.consumers.numbers[HELD, at])
-    counts = np.flatnonzero((client >= 0) & found.judged[queue] & (held > 0))
-    settled = or_zero(seen.consumers.numbers[SETTLED, at[counts]])
-    return Went(client[counts], at[counts], queue[counts], held[counts], settled)
+    def only(self, stays: Mask) -> "Departed":
+        """Return some of the consumers."""
+        return Departed(*(values[stays] for values in self))
 
 
-def after(
+def departed_consumers(
+    facts: Facts, clients: Grouping[ClientSeries], seen: Seen
+) -> Departed:
+    """Return the consumers of judged queues that vanished with messages. clients, seen: at the poll before."""
+    vanished = facts.consumer.gone
+    has_client = vanished.at < len(clients.member)
+    is_placed = has_client & (vanished.queue >= 0)
+    position = vanished.at[is_placed]
+    numbers = seen.consumers.numbers
+    departed = Departed(
+        client=clients.member[position],
+        at=position,
+        queue=vanished.queue[is_placed],
+        held=or_zero(numbers[HELD, position]),
+        settled=or_zero(numbers[SETTLED, position]),
+    )
+    is_shown = departed.client >= 0
+    is_judged = facts.judged[departed.queue]
+    return departed.only(is_shown & is_judged & (departed.held > 0))
+
+
+def next_run(
     run: int, *, on: bool, holds: bool, may_come: bool = True
 ) -> tuple[int, bool]:
-    """Of a streak or a loop: polls in a row with the same result of its rule, and whether its condition is active."""
+    """Return how many polls in a row a rule had the same result, and whether its condition is active.
+
+    Args:
+        run: The polls up to the one before: positive while the rule holds, negative while it does not.
+        on: Whether the condition was active.
+        holds: Whether the rule holds at this poll.
+        may_come: Whether the condition may become active at this poll.
+    """
     run = max(run, 0) + 1 if holds else min(run, 0) - 1
-    return run, (run >= POLLS and may_come) or (on and run > -POLLS)
+    begins = may_come and run >= POLLS
+    goes_on = on and run > -POLLS
+    return run, begins or goes_on
 
 
 # --- crash loops
@@ -81,19 +111,33 @@ def after(
 
 @dataclass(frozen=True, slots=True)
 class Vanished:
-    """Consumers of a client that went between two polls and had settled nothing; settled: how many went that had."""
+    """Consumers of a client that vanished between two polls.
+
+    Attributes:
+        at: When they did.
+        consumers: How many had settled nothing.
+        settled: How many had settled messages.
+        held: Messages that those without settled ones buffered.
+        unseen: Messages of the queue that had been settled unseen up to the poll before.
+    """
 
     at: float
     consumers: float
     settled: float
     held: float
     unseen: float
-    """Of the queue at the poll before."""
 
 
 @dataclass(frozen=True, slots=True)
 class CrashLoop:
-    """queue: its key. run, on: see `after`."""
+    """A client of which consumers vanish.
+
+    Attributes:
+        queue: The key of its queue.
+        vanished: The consumers, by poll.
+        run: See `next_run`.
+        on: Whether the condition is active.
+    """
 
     queue: int
     vanished: tuple[Vanished, ...] = ()
@@ -102,148 +146,219 @@ class CrashLoop:
 
     @property
     def begin(self) -> float:
+        """When the first ones vanished."""
         return self.vanished[0].at
 
     @property
     def consumers(self) -> float:
-        return sum(one.consumers for one in self.vanished)
+        """How many vanished that had settled nothing."""
+        return sum(event.consumers for event in self.vanished)
 
     @property
     def held(self) -> float:
-        """What they had, by their last sight: at least so many were given back."""
-        return sum(one.held for one in self.vanished)
+        """Messages that they buffered at the last poll that saw them: at least so many were given back."""
+        return sum(event.held for event in self.vanished)
 
     def advance(self, now: float, unseen: float, *, served: bool) -> "CrashLoop":
-        """unseen: of its queue. served: others settled messages of the queue since it began."""
-        loop = replace(
-            self,
-            vanished=tuple(one for one in self.vanished if now - one.at <= SECONDS),
-        )
-        gone, settled, marks = (
-            np.array([(v.consumers, v.settled, v.unseen) for v in loop.vanished])
-            .reshape(-1, 3)
-            .T
-        )
-        others = np.diff(marks, append=unseen)
-        # Beyond what reading explains, each message that was settled unseen may have been one of those that went then.
-        worked = np.where(
-            others.sum() < UNSEEN + UNSEEN_SHARE * gone.sum(),
-            0.0,
-            np.clip(others, 0.0, gone),
-        )
-        polls = np.count_nonzero(gone > worked)
-        enough = LEAST + MORE * (settled + worked).sum()
-        holds = served and bool(
-            polls >= LEAST_POLLS and (gone - worked).sum() >= enough
-        )
-        run, on = after(self.run, on=self.on and bool(loop.vanished), holds=holds)
-        return replace(loop, run=run, on=on)
+        """Return the loop after a poll.
+
+        Args:
+            now: When the poll was.
+            unseen: Messages of its queue that were settled unseen, in all.
+            served: Whether other consumers have settled messages of the queue since it began.
+        """
+        vanished = tuple(event for event in self.vanished if now - event.at <= SECONDS)
+        is_loop = served and vanish_repeatedly(vanished, unseen)
+        was_on = self.on and bool(vanished)
+        run, on = next_run(self.run, on=was_on, holds=is_loop)
+        return replace(self, vanished=vanished, run=run, on=on)
+
+
+def vanish_repeatedly(vanished: tuple[Vanished, ...], unseen: float) -> bool:
+    """Return whether enough consumers vanished without having settled a message, at enough polls."""
+    consumers = np.array([event.consumers for event in vanished])
+    settled = np.array([event.settled for event in vanished])
+    unseen_before = np.array([event.unseen for event in vanished])
+    unseen_since = np.diff(unseen_before, append=unseen)
+    worked = may_have_worked(consumers, unseen_since)
+    idle = consumers - worked
+    polls = np.count_nonzero(idle > 0)
+    least = LEAST + MORE * (settled + worked).sum()
+    return bool(polls >= LEAST_POLLS and idle.sum() >= least)
+
+
+def may_have_worked(consumers: Column, unseen: Column) -> Column:
+    """(events,) How many of the consumers that vanished may have settled a message unseen.
+
+    Args:
+        consumers: (events,) How many vanished.
+        unseen: (events,) Messages of the queue that were settled unseen then.
+    """
+    explained_by_reading = UNSEEN + UNSEEN_SHARE * consumers.sum()
+    if unseen.sum() < explained_by_reading:
+        return np.zeros(len(consumers))
+    return np.clip(unseen, 0.0, consumers)
 
 
 @dataclass(frozen=True, slots=True)
 class CrashLoops(RowState):
-    """Per queue, and per client. unseen: settled by consumers that no poll saw settle it, in all."""
+    """The clients of which consumers vanish."""
 
     unseen: Column = column(0.0, saved=False)
+    """Per queue the messages settled by consumers that no poll saw settle them, in all."""
     loops: Mapping[ClientSeries, CrashLoop] = unindexed(dict)
     pending: tuple[ClientSeries, ...] = unindexed(tuple)
-    """Those whose condition is active, or may be from the next poll on."""
+    """The clients whose condition is active, or may be from the next poll on."""
     swept: float = unindexed(lambda: -np.inf)
+    """When all loops were looked at last."""
 
     def advance(
         self,
-        found: Facts,
-        went: Went,
+        facts: Facts,
+        departed: Departed,
         clients: Grouping[ClientSeries],
         unsettled: Column,
     ) -> "CrashLoops":
-        """clients: at the poll before. unsettled: per queue since when nothing is settled, NaN where it is."""
-        before = self.reindexed(found.queues).unseen
-        unseen = before + or_zero(found.d_settled) - found.d_left + found.d_uncommitted
-        loops = dict(self.loops)
-        came = vanished(found, went, clients, before)
-        for client, (queue, one) in came.items():
-            loop = loops.get(client, CrashLoop(queue))
-            if client in loops or (one.consumers and len(loops) < MOST):
-                loops[client] = replace(loop, vanished=(*loop.vanished, one))
-        sweeps = found.now - self.swept > SWEEP_SECONDS
-        asked = (
-            [*loops]
-            if sweeps
-            else [client for client in {*came, *self.pending} if client in loops]
-        )
-        at = found.queues.positions(
-            np.array([loops[client].queue for client in asked], np.int64)
-        ).tolist()
-        for client, i in zip(asked, at, strict=True):
-            loop = loops.pop(client)
-            if i < 0:  # the queue is gone
-                continue
-            loop = loop.advance(
-                found.now, float(unseen[i]), served=not unsettled[i] <= loop.begin
-            )
-            if loop.vanished:
-                loops[client] = loop
-        pending = tuple(
-            client
-            for client in asked
-            if client in loops and (loops[client].on or loops[client].run > 0)
-        )
+        """Return the loops after a poll.
+
+        Args:
+            facts: The numbers of the poll.
+            departed: The consumers that vanished with messages.
+            clients: At the poll before.
+            unsettled: (queues,) Since when nothing is settled, NaN where it is.
+        """
+        before = self.reindexed(facts.queues).unseen
+        settled = or_zero(facts.d_settled)
+        unseen = before + settled - facts.d_left + facts.d_uncommitted
+        events = vanished_by_client(facts, departed, clients, before)
+        loops = with_events(self.loops, events)
+        is_sweep = facts.now - self.swept > SWEEP_SECONDS
+        asked = [*loops]
+        if not is_sweep:
+            asked = [client for client in {*events, *self.pending} if client in loops]
+        advance_loops(loops, asked, facts, unseen, unsettled)
         return CrashLoops(
-            found.queues, unseen, loops, pending, found.now if sweeps else self.swept
+            index=facts.queues,
+            unseen=unseen,
+            loops=loops,
+            pending=tuple(client for client in asked if is_pending(loops.get(client))),
+            swept=facts.now if is_sweep else self.swept,
         )
 
     def kept(self) -> Iterator[tuple[ClientSeries, CrashLoop]]:
-        """The loops as the next agent begins: of queues of which nothing was settled unseen yet."""
+        """Yield each loop as the next agent begins with it: for that no message has been settled unseen yet."""
         for client, loop in self.loops.items():
-            (unseen,) = np.append(self.unseen, 0.0)[
-                self.index.positions(np.array([loop.queue]))
-            ].tolist()
-            yield (
-                client,
-                replace(
-                    loop,
-                    vanished=tuple(
-                        replace(v, unseen=v.unseen - unseen) for v in loop.vanished
-                    ),
-                ),
+            unseen = self._unseen_of(loop.queue)
+            vanished = tuple(
+                replace(event, unseen=event.unseen - unseen) for event in loop.vanished
             )
+            yield client, replace(loop, vanished=vanished)
+
+    def _unseen_of(self, queue_key: int) -> float:
+        """Return the messages of a queue that were settled unseen; 0 for one that is gone."""
+        (position,) = self.index.positions(np.array([queue_key])).tolist()
+        return float(self.unseen[position]) if position >= 0 else 0.0
 
 
-def vanished(
-    found: Facts, went: Went, clients: Grouping[ClientSeries], unseen: Column
+def with_events(
+    before: Mapping[ClientSeries, CrashLoop],
+    events: Mapping[ClientSeries, tuple[int, Vanished]],
+) -> dict[ClientSeries, CrashLoop]:
+    """Return the loops with the consumers that vanished; a loop begins with one that had settled nothing."""
+    loops = dict(before)
+    for client, (queue_key, event) in events.items():
+        has_room = len(loops) < MOST
+        begins = event.consumers and has_room
+        if client in loops or begins:
+            loop = loops.get(client, CrashLoop(queue_key))
+            vanished = (*loop.vanished, event)
+            loops[client] = replace(loop, vanished=vanished)
+    return loops
+
+
+def advance_loops(
+    loops: dict[ClientSeries, CrashLoop],
+    asked: list[ClientSeries],
+    facts: Facts,
+    unseen: Column,
+    unsettled: Column,
+) -> None:
+    """Advance the loops of these clients by a poll; those without consumers any more, or without queue, are removed."""
+    queue_keys = np.array([loops[client].queue for client in asked], np.int64)
+    positions = facts.queues.positions(queue_keys).tolist()
+    for client, queue in zip(asked, positions, strict=True):
+        loop = loops.pop(client)
+        is_gone = queue < 0
+        if is_gone:
+            continue
+        served = not unsettled[queue] <= loop.begin
+        loop = loop.advance(facts.now, float(unseen[queue]), served=served)
+        if loop.vanished:
+            loops[client] = loop
+
+
+def is_pending(loop: CrashLoop | None) -> bool:
+    """Return whether the condition of a loop is active, or may be from the next poll on."""
+    return loop is not None and (loop.on or loop.run > 0)
+
+
+def vanished_by_client(
+    facts: Facts,
+    departed: Departed,
+    clients: Grouping[ClientSeries],
+    unseen: Column,
 ) -> dict[ClientSeries, tuple[int, Vanished]]:
-    """Of the clients that lost consumers which buffered something: the queue's key, and what went."""
-    counts = ~found.keeps[went.queue]
-    if not counts.any() or found.settling:
+    """Return by client the key of its queue and the consumers that vanished with messages.
+
+    Args:
+        facts: The numbers of the poll.
+        departed: The consumers.
+        clients: At the poll before.
+        unseen: (queues,) Messages that had been settled unseen up to the poll before.
+    """
+    departed = departed.only(~facts.keeps[departed.queue])
+    if not len(departed.client) or facts.settling:
         return {}
-    members, first, which = np.unique(
-        went.client[counts], return_index=True, return_inverse=True
+    members, first, client = np.unique(
+        departed.client, return_index=True, return_inverse=True
     )
-    at = went.queue[counts][first]
-    worked = went.settled[counts] > 0
-    sums = (
-        np.bincount(which, one)
-        for one in (~worked, worked, went.held[counts] * ~worked)
-    )
-    went_of = map(
-        Vanished, repeat(found.now), *(one.tolist() for one in (*sums, unseen[at]))
-    )
-    rows = zip(
-        clients.index.rows[members],
-        found.queues.keys[at].tolist(),
-        went_of,
-        strict=True,
-    )
-    return {client: (key, one) for client, key, one in rows}
+    queues = departed.queue[first].tolist()
+    worked = departed.settled > 0
+    idle_consumers = np.bincount(client, ~worked)
+    settled_consumers = np.bincount(client, worked)
+    buffered = np.bincount(client, departed.held * ~worked)
+    return {
+        clients.index.rows[member]: (
+            int(facts.queues.keys[queue]),
+            Vanished(
+                at=facts.now,
+                consumers=float(idle_consumers[row]),
+                settled=float(settled_consumers[row]),
+                held=float(buffered[row]),
+                unseen=float(unseen[queue]),
+            ),
+        )
+        for row, (member, queue) in enumerate(zip(members, queues, strict=True))
+    }
 
 
-# --- clients that settle nothing, and holders
+# --- clients without progress, and consumers that leave with messages
 
 
 @dataclass(frozen=True, slots=True)
 class Streak:
-    """A time without true progress. ids: consumers that held or received in it; polls: when such came. See `after`."""
+    """A time in which a client makes no progress.
+
+    Attributes:
+        begin: When it began.
+        queue: The name of the queue.
+        ids: Consumers that buffered or received messages in it.
+        polls: Polls at which such consumers came.
+        last: The last of these polls.
+        patience: Stall threshold of the client, seconds.
+        run: See `next_run`.
+        on: Whether the condition is active.
+    """
 
     begin: float
     queue: str
@@ -257,7 +372,15 @@ class Streak:
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """A consumer that went away holding: when, what it held, for how long, how much of that went back."""
+    """A consumer that left with messages.
+
+    Attributes:
+        at: When it left.
+        begin: Since when it had settled nothing.
+        held: Messages that it buffered.
+        age: For how long it had settled nothing, seconds.
+        returned: Messages that went back to the queue, at least.
+    """
 
     at: float
     begin: float
@@ -268,163 +391,207 @@ class Departure:
 
 @dataclass(frozen=True, slots=True)
 class Churn(RowState):
-    """Per consumer, and per client that is looked at."""
+    """What is known about consumers that come and go."""
 
     counted: Mask = mask(saved=False)
     """Consumers that their client's streak has counted."""
     streaks: Mapping[ClientSeries, Streak] = unindexed(dict)
     left: Mapping[ClientSeries, Departure] = unindexed(dict)
     clients: Grouping[ClientSeries] = unindexed(Grouping)
-    """The clients at the poll before: whose a vanished consumer was."""
+    """The clients at the poll before: the one of a vanished consumer is among them."""
     ended: Mapping[ClientSeries, Streak] = unindexed(dict)
-    """Streaks with a condition that ended at this poll: it takes a second one to leave."""
+    """Streaks with a condition that ended at this poll: it takes a second one to clear it."""
     first: float = unindexed(lambda: np.nan)
-    """The first poll: who was found at it may have received what it did long before."""
+    """The first poll: a consumer that it found may have received its messages long before."""
     crash_loops: CrashLoops = unindexed(CrashLoops)
 
     def advance(self, poll: RuleInputs, seen: Seen, unacked_before: Unacked) -> "Churn":
-        """seen, unacked_before: at the poll before."""
-        found = poll.found
-        unacked = poll.unacked
-        clients = poll.groups.clients
-        patience = poll.client_patience
-        lasting, ended = self._lasting(found)
-        went = those_that_went(found, self.clients, seen)
-        first = found.now if np.isnan(self.first) else self.first
-        holders = idle_holders(found, clients, unacked.seen_since > first) & ~np.isnan(
-            patience
-        )
-        # Progress on a queue ends the streak, and with it who was counted. Only those that have just come can be churn.
-        recent = found.now - unacked.seen_since <= 3 * found.interval
-        counted = self.reindexed(found.consumer.index).counted
-        came = np.flatnonzero(holders & recent & ~counted)
-        streaks = joined(lasting, came, found, clients, patience, unacked)
-        # Too young a streak has nothing to be judged by; after a start all clients of a large broker have one.
-        old = {
-            client: one
-            for client, one in streaks.items()
-            if one.polls >= OLD or one.on or one.run > 0
-        }
-        present = clients.count() if old else np.empty(0)
-        streaks |= {
-            client: advance_streak(
-                streak,
-                found,
-                clients.number_of(client, present),
-                poll.constants.churn_ids,
-            )
-            for client, streak in old.items()
-        }
+        """Return the state after a poll. seen, unacked_before: at the poll before."""
+        facts = poll.found
+        lasting, ended = self._lasting(facts)
+        departed = departed_consumers(facts, self.clients, seen)
+        first = facts.now if np.isnan(self.first) else self.first
+        # Progress on a queue ends the streak, and with it the counting of consumers.
+        counted = self.reindexed(facts.consumer.index).counted
+        holders = judged_holders(poll, first)
+        # Only consumers that have just come can be churn.
+        is_recent = facts.now - poll.unacked.seen_since <= 3 * facts.interval
+        new = np.flatnonzero(holders & is_recent & ~counted)
+        streaks = with_new_consumers(lasting, new, poll)
         return Churn(
-            found.consumer.index,
-            holders & (recent | counted),
-            streaks,
-            self._left(found, went, seen.times.now, unacked_before),
-            clients,
-            ended,
-            first,
-            self.crash_loops.advance(found, went, self.clients, poll.timers.unsettled),
+            index=facts.consumer.index,
+            counted=holders & (is_recent | counted),
+            streaks=streaks | advanced_streaks(streaks, poll),
+            left=self._left(facts, departed, seen.times.now, unacked_before),
+            clients=poll.groups.clients,
+            ended=ended,
+            first=first,
+            crash_loops=self.crash_loops.advance(
+                facts, departed, self.clients, poll.timers.unsettled
+            ),
         )
 
     def _lasting(
-        self, found: Facts
+        self, facts: Facts
     ) -> tuple[dict[ClientSeries, Streak], dict[ClientSeries, Streak]]:
-        """The streaks that go on, and those that were active and have ended."""
+        """Return the streaks that go on, and those that were active and have ended."""
         if not self.streaks:
             return {}, {}
-        idle = {
-            row.name
-            for row in found.queues.rows[~(found.d_settled > 0) & found.known].tolist()
-        }
-        lasting = {
-            client: streak
-            for client, streak in self.streaks.items()
-            if streak.queue in idle and found.now - streak.last <= KEEP
-        }
-        return lasting, {
-            c: streak
-            for c, streak in self.streaks.items()
-            if streak.on and c not in lasting
-        }
+        is_idle = ~(facts.d_settled > 0) & facts.known
+        idle_queues = {row.name for row in facts.queues.rows[is_idle].tolist()}
+        lasting = {}
+        ended = {}
+        for client, streak in self.streaks.items():
+            is_kept = facts.now - streak.last <= KEEP
+            if is_kept and streak.queue in idle_queues:
+                lasting[client] = streak
+            elif streak.on:
+                ended[client] = streak
+        return lasting, ended
 
     def _left(
-        self, found: Facts, went: Went, now: float, unacked_before: Unacked
+        self,
+        facts: Facts,
+        departed: Departed,
+        previous: float,
+        unacked_before: Unacked,
     ) -> dict[ClientSeries, Departure]:
+        """Return the departures of the last SHOWN seconds, with those of this poll.
+
+        previous: when the poll before was, at which the consumers were seen last.
+        """
         left = {
-            client: event
-            for client, event in self.left.items()
-            if found.now - event.at <= SHOWN
+            client: departure
+            for client, departure in self.left.items()
+            if facts.now - departure.at <= SHOWN
         }
-        age = now - unacked_before.unacked_since[went.at]
-        returned = went.held - found.d_settled[went.queue]
-        for i in np.flatnonzero((age >= LONG) & (returned > 0)).tolist():
-            numbers = (float(one[i]) for one in (went.held, age, returned))
-            left[self.clients.index.rows[went.client[i]]] = Departure(
-                found.now, now - float(age[i]), *numbers
+        age = previous - unacked_before.unacked_since[departed.at]
+        returned = departed.held - facts.d_settled[departed.queue]
+        is_reported = (age >= LONG) & (returned > 0)
+        for row in np.flatnonzero(is_reported).tolist():
+            client = self.clients.index.rows[departed.client[row]]
+            left[client] = Departure(
+                at=facts.now,
+                begin=previous - float(age[row]),
+                held=float(departed.held[row]),
+                age=float(age[row]),
+                returned=float(returned[row]),
             )
         return left
 
     def standing(self) -> dict[ClientSeries, Streak]:
-        """Clients that reconnect and settle nothing."""
-        return {
-            **self.ended,
-            **{client: streak for client, streak in self.streaks.items() if streak.on},
+        """Return the clients that reconnect and settle nothing."""
+        active = {
+            client: streak for client, streak in self.streaks.items() if streak.on
         }
+        return {**self.ended, **active}
 
 
-def idle_holders(found: Facts, clients: Grouping[ClientSeries], came: Mask) -> Mask:
-    """Consumers that hold something from a queue that settles nothing, or have received it since they `came`."""
-    consumer = found.consumer
-    idle = consumer.at_queue((found.d_settled <= 0) & found.known, np.False_)
-    return (
-        idle
-        & (clients.member >= 0)
-        & ((consumer.held > 0) | ((consumer.delivered > 0) & came))
-    )
+def judged_holders(poll: RuleInputs, first: float) -> Mask:
+    """(consumers,) Whether a judged consumer has messages of a queue without progress. first: the first poll of all."""
+    came_later = poll.unacked.seen_since > first
+    holders = idle_holders(poll.found, poll.groups.clients, came_later)
+    return holders & ~np.isnan(poll.client_patience)
 
 
-def joined(
-    streaks: dict[ClientSeries, Streak],
-    came: Positions,
-    found: Facts,
-    clients: Grouping[ClientSeries],
-    patience: Column,
-    unacked: Unacked,
+def idle_holders(
+    facts: Facts, clients: Grouping[ClientSeries], came_later: Mask
+) -> Mask:
+    """(consumers,) Whether it buffers messages of a queue that settles nothing, or has received some since it came.
+
+    came_later: (consumers,) Whether it came after the first poll.
+    """
+    consumer = facts.consumer
+    is_idle_queue = (facts.d_settled <= 0) & facts.known
+    is_on_idle_queue = consumer.at_queue(is_idle_queue, np.False_)
+    has_received = (consumer.delivered > 0) & came_later
+    has_messages = (consumer.held > 0) | has_received
+    return is_on_idle_queue & (clients.member >= 0) & has_messages
+
+
+def with_new_consumers(
+    streaks: dict[ClientSeries, Streak], new: Positions, poll: RuleInputs
 ) -> dict[ClientSeries, Streak]:
-    """With the consumers that `came`; the first of a client begins its streak, when it got what it holds."""
-    by_client: dict[ClientSeries, list[int]] = {}
-    for i in came.tolist():
-        by_client.setdefault(clients.index.rows[clients.member[i]], []).append(i)
-    rows = found.consumer.index.rows
-    for client, of in by_client.items():
-        streak = streaks.get(client) or Streak(
-            begin_of(found, unacked.hold_since[of]), rows[of[0]].queue
-        )
+    """Return the streaks with the consumers that are new; the first one of a client begins its streak."""
+    facts = poll.found
+    rows = facts.consumer.index.rows
+    for client, consumers in by_client(new, poll.groups.clients).items():
+        streak = streaks.get(client)
+        if streak is None:
+            begin = begin_of(facts, poll.unacked.hold_since[consumers])
+            streak = Streak(begin, rows[consumers[0]].queue)
         streaks[client] = replace(
             streak,
-            ids=streak.ids + len(of),
+            ids=streak.ids + len(consumers),
             polls=streak.polls + 1,
-            last=found.now,
-            patience=float(patience[of[0]]),
+            last=facts.now,
+            patience=float(poll.client_patience[consumers[0]]),
         )
     return streaks
 
 
-def begin_of(found: Facts, hold_since: Column) -> float:
-    """Not before the poll before: up to then the queue may have settled something."""
-    before = found.now - np.nan_to_num(found.interval)
-    return float(
-        np.clip(np.fmin.reduce(hold_since, initial=found.now), before, found.now)
-    )
+def by_client(
+    consumers: Positions, clients: Grouping[ClientSeries]
+) -> dict[ClientSeries, list[int]]:
+    """Return these consumers by their client."""
+    consumers_of: dict[ClientSeries, list[int]] = {}
+    for consumer in consumers.tolist():
+        client = clients.index.rows[clients.member[consumer]]
+        consumers_of.setdefault(client, []).append(consumer)
+    return consumers_of
 
 
-def advance_streak(streak: Streak, found: Facts, present: float, ids: int) -> Streak:
-    """Whether it is active: at least `ids` consumers came, at three polls, in longer than their patience."""
-    age = found.now - streak.begin
-    # It may agree one poll early, as all that patience decides.
-    lasts = age >= streak.patience - found.interval and streak.polls >= OLD
-    holds = lasts and streak.ids >= max(ids, 2 * present + 1) and not found.settling
-    run, on = after(
-        streak.run, on=streak.on, holds=holds, may_come=age >= streak.patience
-    )
+def begin_of(facts: Facts, hold_since: Column) -> float:
+    """Return when a streak began: when the first of its consumers got the messages that it buffers.
+
+    Not before the poll before: up to then the queue may have settled messages.
+    """
+    previous = facts.now - np.nan_to_num(facts.interval)
+    earliest = np.fmin.reduce(hold_since, initial=facts.now)
+    return float(np.clip(earliest, previous, facts.now))
+
+
+def advanced_streaks(
+    streaks: Mapping[ClientSeries, Streak], poll: RuleInputs
+) -> dict[ClientSeries, Streak]:
+    """Return the streaks that are old enough to be judged, after this poll.
+
+    After a start of the agent each client of a large broker has a young one.
+    """
+    old = {
+        client: streak
+        for client, streak in streaks.items()
+        if streak.polls >= OLD or streak.on or streak.run > 0
+    }
+    if not old:
+        return {}
+    clients = poll.groups.clients
+    counts = clients.count()
+    least = poll.constants.churn_ids
+    return {
+        client: advance_streak(
+            streak, poll.found, clients.number_of(client, counts), least
+        )
+        for client, streak in old.items()
+    }
+
+
+def advance_streak(streak: Streak, facts: Facts, present: float, ids: int) -> Streak:
+    """Return the streak after a poll: whether it is active.
+
+    It is if enough consumers came, at three polls, over longer than their stall threshold.
+
+    Args:
+        streak: After the poll before.
+        facts: The numbers of the poll.
+        present: How many consumers of the client there are.
+        ids: The fewest that must have come.
+    """
+    age = facts.now - streak.begin
+    # One poll may agree early, as the age alone decides when the condition begins.
+    is_old = age >= streak.patience - facts.interval and streak.polls >= OLD
+    is_enough = streak.ids >= max(ids, 2 * present + 1)
+    holds = is_old and is_enough and not facts.settling
+    may_come = age >= streak.patience
+    run, on = next_run(streak.run, on=streak.on, holds=holds, may_come=may_come)
     return replace(streak, run=run, on=on)
