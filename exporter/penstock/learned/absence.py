@@ -48,7 +48,12 @@ class Absences(RowState):
         lengths = before.lengths.copy()
         until = before.until.copy()
         for queue, length in zip(queues.tolist(), ended[queues].tolist(), strict=True):
-            learn(lengths[:, queue], until[:, queue], length, facts.now)
+            learn(
+                lengths[:, queue],
+                until[:, queue],
+                length,
+                facts.now,
+            )
         return replace(before, lengths=lengths, until=until)
 
     def seconds(self, now: float, cold: float) -> Column:
@@ -77,7 +82,15 @@ def learn(lengths: Column, until: Column, length: float, now: float) -> None:
         lesson = int(np.argmax(is_alike))
         lengths[lesson] = np.fmax(lengths[lesson], length)
     else:
-        forgotten_at = np.where(np.isnan(lengths), -np.inf, until)
+        forgotten_at = np.where(
+            np.isnan(lengths),
+            -np.inf,
+            until,
+        )
         lesson = int(np.argmin(forgotten_at))
         lengths[lesson] = length
-    until[lesson] = now + np.clip(KEEP * length, LEAST_KEEP, MOST_KEEP)
+    until[lesson] = now + np.clip(
+        KEEP * length,
+        LEAST_KEEP,
+        MOST_KEEP,
+    )

@@ -33,7 +33,8 @@ def packed(values: ArrayLike) -> Bytes:
     octaves = np.log2(np.fmax(numbers, 1.0))
     steps = np.rint(STEPS * octaves) + 1
     steps = np.minimum(steps, HIGHEST)
-    return np.where(np.isnan(numbers), 0.0, steps).astype(np.uint8)
+    steps = np.where(np.isnan(numbers), 0.0, steps)
+    return steps.astype(np.uint8)
 
 
 def unpacked(values: Bytes) -> Column:
@@ -177,7 +178,11 @@ class ByteTables:
 
     def highest(self, day: int, columns: Positions) -> Bytes:
         """(kinds, queues) The highest numbers of the days before this one; 0 for a column of -1."""
-        other_days = np.delete(self.days, day % DAYS, axis=1)
+        other_days = np.delete(
+            self.days,
+            day % DAYS,
+            axis=1,
+        )
         return taken(other_days.max(axis=1, initial=0), columns)
 
 

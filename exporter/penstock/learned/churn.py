@@ -292,7 +292,11 @@ def advance_loops(
         if is_gone:
             continue
         served = not unsettled[queue] <= loop.begin
-        loop = loop.advance(facts.now, float(unseen[queue]), served=served)
+        loop = loop.advance(
+            facts.now,
+            float(unseen[queue]),
+            served=served,
+        )
         if loop.vanished:
             loops[client] = loop
 
@@ -593,5 +597,10 @@ def advance_streak(streak: Streak, facts: Facts, present: float, ids: int) -> St
     is_enough = streak.ids >= max(ids, 2 * present + 1)
     holds = is_old and is_enough and not facts.settling
     may_come = age >= streak.patience
-    run, on = next_run(streak.run, on=streak.on, holds=holds, may_come=may_come)
+    run, on = next_run(
+        streak.run,
+        on=streak.on,
+        holds=holds,
+        may_come=may_come,
+    )
     return replace(streak, run=run, on=on)

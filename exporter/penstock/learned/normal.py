@@ -113,7 +113,8 @@ class Profile(NamedTuple):
 
     def _moved(self, now: float, second: float, calendar: Calendar) -> "Profile":
         """Return each hour by UTC at the hour of the wall clock in which its `second` lies."""
-        hours = Calendar().hour(now) - np.arange(WEEKS * HOURS, 0, -1)
+        hours_ago = np.arange(WEEKS * HOURS, 0, -1)
+        hours = Calendar().hour(now) - hours_ago
         hours_since_1970 = hours - Calendar().hour(0)
         stamps = 3600.0 * hours_since_1970 + second
         wall_clock = np.array([calendar.hour(stamp) for stamp in stamps.tolist()])
@@ -252,7 +253,11 @@ class Normal(RowState):
         place = self.place.copy()
         arrival = self.arrival.copy()
         place[new] = flows.places(names)
-        arrival[new] = np.where(np.isnan(arrival[new]), facts.now, arrival[new])
+        arrival[new] = np.where(
+            np.isnan(arrival[new]),
+            facts.now,
+            arrival[new],
+        )
         return replace(self, flows=flows, place=place, arrival=arrival)
 
     def returned(self, queues: Index[QueueRow], fresh: Positions) -> list[int]:
@@ -347,7 +352,11 @@ class Normal(RowState):
         since = np.maximum(timers.ready, timers.absent)
         seconds = or_zero(now - since)
         # It is longer than usual by the holiday.
-        return np.where(since < self.holiday_end, np.nan, seconds)
+        return np.where(
+            since < self.holiday_end,
+            np.nan,
+            seconds,
+        )
 
     def usual(self, service: ServiceTime) -> Usual:
         """Return what is normal in the form that rules read."""
@@ -356,7 +365,11 @@ class Normal(RowState):
         service_time = learned
         if self.past is not None:
             history = self.expected.service
-            service_time = np.where(history[1] > service.windows, history, learned)
+            service_time = np.where(
+                history[1] > service.windows,
+                history,
+                learned,
+            )
         return Usual(
             expected=self.expected,
             began=self.began,
@@ -434,8 +447,18 @@ class Normal(RowState):
         numbers = np.stack([rates[INFLOW] + 1, rates[OUTFLOW] + 1, pause])
         hour_bytes = packed(numbers)[:, placed]
         day_bytes = packed(self.today)[:, placed]
-        flows = self.flows.with_hour(self.hour, place, hour_bytes, since=since)
-        return flows.with_day(self.hour // 24, place, day_bytes, since=since // 24)
+        flows = self.flows.with_hour(
+            self.hour,
+            place,
+            hour_bytes,
+            since=since,
+        )
+        return flows.with_day(
+            self.hour // 24,
+            place,
+            day_bytes,
+            since=since // 24,
+        )
 
     def absences_with_hour(self, since: int) -> ByteTables:
         """Return the table of absences with this hour. since: the last hour that was learned."""
@@ -448,7 +471,12 @@ class Normal(RowState):
         placed = np.flatnonzero(places >= 0)
         seconds = limited(self.absent, self.expected.absence)
         hour_bytes = packed(seconds[placed])[None]
-        return absences.with_hour(self.hour, places[placed], hour_bytes, since=since)
+        return absences.with_hour(
+            self.hour,
+            places[placed],
+            hour_bytes,
+            since=since,
+        )
 
     def errors_of_hour(self, inflow: Column) -> Matrix:
         """(2, queues) How far the learned inflow, and that of history, were off in this hour: |log of the ratio|."""
@@ -460,8 +488,16 @@ class Normal(RowState):
         """(2, queues) The running mean of the errors, over a week at most, with the `error` of this hour."""
         weight = np.maximum(1 / HOURS, 1 / (self.hours + 1))
         mean = self.errors + weight * (error - self.errors)
-        mean = np.where(np.isnan(self.errors), error, mean)
-        return np.where(np.isnan(error), self.errors, mean)
+        mean = np.where(
+            np.isnan(self.errors),
+            error,
+            mean,
+        )
+        return np.where(
+            np.isnan(error),
+            self.errors,
+            mean,
+        )
 
     def forgetting(self) -> "Normal":
         """Return the state without queues that are gone for long, or that are too many."""
@@ -546,7 +582,11 @@ class Normal(RowState):
             weeks=np.maximum(learned.weeks, weeks),
             guesses=np.stack([learned.guesses[0], middle(rates[INFLOW])]),
             from_history=from_history,
-            service=np.where(places < 0, np.nan, past.service[:, places]),
+            service=np.where(
+                places < 0,
+                np.nan,
+                past.service[:, places],
+            ),
         )
 
     def is_better_than_history(self) -> Mask:
@@ -616,12 +656,28 @@ class HourNumbers:
     ) -> Column:
         """(queues,) Seconds that a pause may last at this hour; NaN where no week is known."""
         twice_longer = 2 * longest
-        by_spread = np.clip(3 * spread, 0.15 * longest, twice_longer)
-        longer_by = np.where(self.weeks >= SOME_WEEKS, by_spread, twice_longer)
+        by_spread = np.clip(
+            3 * spread,
+            0.15 * longest,
+            twice_longer,
+        )
+        longer_by = np.where(
+            self.weeks >= SOME_WEEKS,
+            by_spread,
+            twice_longer,
+        )
         silence = longest + longer_by
         with_margin = np.maximum(silence, longest + MARGIN)
-        silence = np.where(is_regular & (longest > LONG), with_margin, silence)
-        return np.where(self.weeks > 0, silence, np.nan)
+        silence = np.where(
+            is_regular & (longest > LONG),
+            with_margin,
+            silence,
+        )
+        return np.where(
+            self.weeks > 0,
+            silence,
+            np.nan,
+        )
 
 
 name_of: Callable[[QueueRow], QueueName] = attrgetter("address", "name")
@@ -650,7 +706,11 @@ def limited(
 
 def raised_where(where: Mask, values: Bytes, others: Bytes) -> Bytes:
     """Return the higher ones of the values and `others` in some queues (the last axis), the values in the rest."""
-    return np.where(where, np.maximum(values, others), values)
+    return np.where(
+        where,
+        np.maximum(values, others),
+        values,
+    )
 
 
 def raise_shares(today: Matrix, shares: Matrix, limits: Matrix) -> None:
@@ -673,10 +733,16 @@ def lowest(rates: Bytes) -> Bytes:
 
     rates: (kinds, WEEKS, queues)
     """
-    ordered = np.sort(np.where(rates == 0, NO_WEEK, rates), axis=1)
+    without_unknown = np.where(rates == 0, NO_WEEK, rates)
+    ordered = np.sort(without_unknown, axis=1)
     count = np.count_nonzero(rates, axis=1)
-    low = np.where(count >= SOME_WEEKS, ordered[:, 1], ordered[:, 0])
-    return np.where(count > 0, low, 0).astype(np.uint8)
+    low = np.where(
+        count >= SOME_WEEKS,
+        ordered[:, 1],
+        ordered[:, 0],
+    )
+    low = np.where(count > 0, low, 0)
+    return low.astype(np.uint8)
 
 
 def middle(rates: Bytes) -> Column:
@@ -684,10 +750,11 @@ def middle(rates: Bytes) -> Column:
 
     rates: (WEEKS, queues) of one kind
     """
-    ordered = np.sort(np.where(rates == 0, NO_WEEK, rates), axis=0)
+    without_unknown = np.where(rates == 0, NO_WEEK, rates)
+    ordered = np.sort(without_unknown, axis=0)
     count = np.count_nonzero(rates, axis=0)
     week = np.maximum(count - 1, 0) // 2
-    rate = np.take_along_axis(ordered, week[None], axis=0)[0]
+    (rate,) = np.take_along_axis(ordered, week[None], axis=0)
     rate = np.where(count > 0, rate, 0)
     return unpacked(rate.astype(np.uint8)) - 1
 
@@ -701,7 +768,11 @@ def longest_and_spread(pauses: Bytes) -> tuple[Column, Column]:
     """
     longest_of_weeks = pauses.max(axis=1)
     is_whole = (pauses > 0).all(axis=1)
-    counts = np.where(is_whole.any(axis=0), is_whole, longest_of_weeks > 0)
+    counts = np.where(
+        is_whole.any(axis=0),
+        is_whole,
+        longest_of_weeks > 0,
+    )
     shortest_week = np.where(counts, longest_of_weeks, NO_WEEK).min(axis=0)
     longest = unpacked(longest_of_weeks.max(axis=0))
     least = unpacked(shortest_week.astype(np.uint8))
@@ -725,7 +796,11 @@ def absence_limit(absences: Bytes, fewest: NDArray[np.int64]) -> Column:
     longest, spread = longest_and_spread(absences)
     share = 0.15 * longest
     least_margin = np.where(longest > LONG, MARGIN, share)
-    margin = np.clip(3 * spread, share, 0.5 * longest)
+    margin = np.clip(
+        3 * spread,
+        share,
+        0.5 * longest,
+    )
     limit = longest + np.maximum(margin, least_margin)
     is_known = np.count_nonzero(absences[:, 1], axis=0) >= fewest
     is_alike = spread <= np.maximum(share, LONG_ABSENCE)
@@ -738,5 +813,6 @@ def shares_of_five_minutes(activity: Activity, trend: Trend) -> Matrix:
     killed = activity.trend.sum(TREND_KILLED)
     settled = or_zero(trend.rate_out) * trend.seconds
     left = expired + killed + settled
-    shares = np.stack([expired, killed]) / np.where(left > 0, left, 1.0)
+    divisor = np.where(left > 0, left, 1.0)
+    shares = np.stack([expired, killed]) / divisor
     return np.where(left >= FEWEST, shares, np.nan)

@@ -204,8 +204,16 @@ class PrefetchEstimate:
         largest = before.largest.copy()
         is_shown = clients.member[consumer.holding] >= 0
         holding = consumer.holding[is_shown]
-        np.maximum.at(largest, clients.member[holding], consumer.held[holding])
+        np.maximum.at(
+            largest,
+            clients.member[holding],
+            consumer.held[holding],
+        )
         gets_nothing = (consumer.d_delivered[holding] == 0) & ~consumer.new[holding]
         full = holding[gets_nothing & waiting(facts)[consumer.queue[holding]]]
-        np.fmax.at(window, clients.member[full], consumer.held[full])
+        np.fmax.at(
+            window,
+            clients.member[full],
+            consumer.held[full],
+        )
         return ClientBuffers(clients.index, window, largest)

@@ -55,7 +55,8 @@ class Bits64(RowState):
         last_polls = np.uint64(2**polls - 1)
         seen = np.bitwise_count(self.seen & last_polls)
         yes = np.bitwise_count(self.so & last_polls)
-        shares: NDArray[np.float64] = yes / np.where(seen > 0, seen, np.nan)
+        answered = np.where(seen > 0, seen, np.nan)
+        shares: NDArray[np.float64] = yes / answered
         return shares
 
 
@@ -128,7 +129,8 @@ def polls_in(interval: float) -> int:
     shortest = SECONDS / POLLS
     intervals = np.ceil(shortest / interval - 0.01)
     between = max(interval * intervals, interval)
-    return int(np.clip(np.ceil(SECONDS / between), 1, POLLS))
+    polls = int(np.ceil(SECONDS / between))
+    return min(max(polls, 1), POLLS)
 
 
 class Takers(NamedTuple):
@@ -166,7 +168,11 @@ def push_clients(
 ) -> ClientBits:
     """Return the answers of the clients with those of a poll: it is starved, it is at its limit."""
     # At 0 are the consumers that are not shown, or do not take whatever comes.
-    place = np.where(takers.takes, clients.member + 1, 0)
+    place = np.where(
+        takers.takes,
+        clients.member + 1,
+        0,
+    )
     size = len(clients.index)
     consumers = count_by(place, size)
     holding = count_by(place[takers.holds], size)
@@ -179,12 +185,20 @@ def push_clients(
 
 def push_queues(before: Bits64, takers: Takers, facts: Facts) -> Bits64:
     """Return the answers of the queues with those of a poll: a consumer could take more."""
-    place = np.where(takers.takes, facts.consumer.place, 0)
+    place = np.where(
+        takers.takes,
+        facts.consumer.place,
+        0,
+    )
     size = len(facts.queues)
     consumers = count_by(place, size)
     holding = count_by(place[takers.holds], size)
     has_capacity = (holding < consumers) | ~waiting(facts)
-    return before.push(facts.queues, consumers > 0, has_capacity[None])
+    return before.push(
+        facts.queues,
+        consumers > 0,
+        has_capacity[None],
+    )
 
 
 def count_by(place: Positions, size: int) -> NDArray[np.intp]:
@@ -214,5 +228,9 @@ class ServiceRate(RowState):
         rates[0] = facts.consumer.d_left / step if step > 0 else 0.0
         rates[1:] = before.rates[:-1]
         best = np.fmax.reduce(rates).astype(np.float64)
-        settles_since = since(best > 0, before.since, facts.now)
+        settles_since = since(
+            best > 0,
+            before.since,
+            facts.now,
+        )
         return ServiceRate(index=index, rates=rates, since=settles_since, best=best)

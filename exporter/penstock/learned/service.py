@@ -61,9 +61,19 @@ class ServiceTime(RowState):
         works = working(facts)
         # A consumer that came or went has another share of the time.
         is_same = facts.known & (facts.consumers == before.consumers)
-        values = window_values(facts, works, before.deep & is_same, step)
+        values = window_values(
+            facts,
+            works,
+            before.deep & is_same,
+            step,
+        )
         window = self.window.reindexed(facts.queues, is_same)
-        window = window.push(facts.now, values, SECONDS, SECONDS / SAMPLES)
+        window = window.push(
+            facts.now,
+            values,
+            SECONDS,
+            SECONDS / SAMPLES,
+        )
         depth = facts.messages - or_zero(facts.scheduled)
         after = replace(
             before,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from penstock.core.state import RowState, column, unindexed
 from penstock.core.table import Column, Index, Mask, Positions, put
-from penstock.core.windows import longer, since
+from penstock.core.windows import since
 from penstock.model import QueueRow
 from penstock.observation.facts import JUDGED, Facts
 from penstock.observation.poll import Groups
@@ -93,7 +93,11 @@ class LearnedTimeout(RowState):
         dormant = self.dormant | self._departed(index, renumbered=renumbered)
         returned: dict[int, Learned] = {}
         if dormant:
-            returned = take_returned(dormant, index, index.new_since(self.index))
+            returned = take_returned(
+                dormant,
+                index,
+                index.new_since(self.index),
+            )
         moved.restore(returned, first_slot=len(weights))
         capacity = dormant_capacity(self.capacity, len(index))
         # Rows that get new keys take theirs back at the next poll: until then nothing is forgotten.
@@ -164,9 +168,17 @@ class LearnedTimeout(RowState):
         """(rows,) Seconds that a gap may last; a configured number (not NaN; of all rows) has priority."""
         weight = self.weight[rows]
         cold = constants.cold
-        longest = np.where(weight < FEW, self.longest[rows], self.q98[rows])
+        longest = np.where(
+            weight < FEW,
+            self.longest[rows],
+            self.q98[rows],
+        )
         usual = constants.factor * longest
-        learned = np.where(weight < MANY, np.maximum(cold, usual), usual)
+        learned = np.where(
+            weight < MANY,
+            np.maximum(cold, usual),
+            usual,
+        )
         # A cold timeout below the floor is one that was asked for, as in short recordings.
         floor = min(constants.floor_seconds(interval), cold)
         cap = max(constants.cap, cold)
@@ -181,8 +193,16 @@ class LearnedTimeout(RowState):
     ) -> "LearnedTimeout":
         """Return the state with `gaps` (seconds), each against the timeout of its time; a row may have several."""
         is_usual = gaps <= timeouts
-        learned = self.add(rows[is_usual], gaps[is_usual], constants)
-        return learned.learn_long(rows[~is_usual], gaps[~is_usual], constants)
+        learned = self.add(
+            rows[is_usual],
+            gaps[is_usual],
+            constants,
+        )
+        return learned.learn_long(
+            rows[~is_usual],
+            gaps[~is_usual],
+            constants,
+        )
 
     def add(
         self, rows: Positions, gaps: Column, constants: Constants
@@ -244,7 +264,11 @@ class LearnedTimeout(RowState):
                 medians.append(float(np.median(long_gaps[:, row])))
                 long_gaps[:, row] = np.nan
         state = replace(self, long_gaps=long_gaps)
-        return state.add(np.array(full_rows, np.intp), np.array(medians), constants)
+        return state.add(
+            np.array(full_rows, np.intp),
+            np.array(medians),
+            constants,
+        )
 
 
 def take_returned(
@@ -291,7 +315,11 @@ def add_gaps(histograms: Histogram, rows: Positions, bins_of_gaps: Positions) ->
     """Add 1 for each gap to its bin of its row; a bin may get several."""
     width = histograms.shape[1]
     flat = histograms.reshape(-1)
-    np.add.at(flat, rows * width + bins_of_gaps, np.float32(1))
+    np.add.at(
+        flat,
+        rows * width + bins_of_gaps,
+        np.float32(1),
+    )
 
 
 def bins(gaps: Column) -> Positions:
@@ -431,12 +459,20 @@ def ended_absences(before: QueueTimers, facts: Facts, previous: float) -> Column
     # Before the first consumer came none was absent.
     has_ended = is_served(facts) & was_absent & before.had_consumer
     absent_from = np.fmax(before.absent, before.ready)
-    return np.where(has_ended, facts.now - absent_from, np.nan)
+    return np.where(
+        has_ended,
+        facts.now - absent_from,
+        np.nan,
+    )
 
 
 def last_expiry(before: QueueTimers, facts: Facts) -> Column:
     """(queues,) When messages last expired since there is no consumer; NaN where none did."""
-    expired = np.where(facts.d_expired > 0, facts.now, before.expired)
+    expired = np.where(
+        facts.d_expired > 0,
+        facts.now,
+        before.expired,
+    )
     return np.where(is_served(facts), np.nan, expired)
 
 
@@ -444,8 +480,9 @@ def ready_since(
     before: QueueTimers, facts: Facts, expired: Column, constants: Constants
 ) -> Column:
     """(queues,) Since when messages are ready; messages that expired count as ready for `cap` seconds."""
-    expired_lately = longer(-expired, -facts.now, -constants.cap) & ~facts.keeps
-    is_ready = (facts.ready > 0) | expired_lately
+    expired_lately = facts.now - expired <= constants.cap
+    counts_as_ready = expired_lately & ~facts.keeps
+    is_ready = (facts.ready > 0) | counts_as_ready
     return since(is_ready, before.ready, facts.now)
 
 
@@ -465,7 +502,11 @@ def absent_since(before: QueueTimers, facts: Facts) -> Column:
     is_unknown = np.isnan(facts.consumers)
     # A consumer that came and went is absent from now on.
     absent = put(before.absent, settles, np.nan)
-    absent = since(~is_attended & ~is_unknown, absent, facts.now)
+    absent = since(
+        ~is_attended & ~is_unknown,
+        absent,
+        facts.now,
+    )
     # Where the number of consumers is missing, none came and none went.
     stays = is_unknown & ~is_served(facts)
     return put(absent, stays, before.absent)
@@ -532,7 +573,11 @@ def eager_patience(
     constants = replace(constants, factor=min(constants.factor, 2.0))
     twice = patience.seconds(constants, interval, configured, clients)
     shorter = usual.copy()
-    shorter[consumers] = np.where(patience.weight[clients] < FEW, twice, thrice)
+    shorter[consumers] = np.where(
+        patience.weight[clients] < FEW,
+        twice,
+        thrice,
+    )
     return shorter
 
 
@@ -549,8 +594,13 @@ def consumer_patience(groups: Groups, facts: Facts, of_clients: Column) -> Colum
 
 def queue_patience(facts: Facts, per_consumer: Column, constants: Constants) -> Column:
     """(queues,) The longest stall threshold of the queue's consumers, the cold one where it has none; seconds."""
-    thresholds = put(per_consumer, np.isnan(per_consumer), -np.inf)
+    thresholds = put(
+        per_consumer,
+        np.isnan(per_consumer),
+        -np.inf,
+    )
     # The last one is for consumers whose queue is not known.
     longest = np.full(len(facts.queues) + 1, -np.inf)
     np.maximum.at(longest, facts.consumer.queue, thresholds)
-    return np.where(np.isinf(longest), constants.cold, longest)[:-1]
+    of_queues = longest[:-1]
+    return np.where(np.isinf(of_queues), constants.cold, of_queues)

@@ -86,7 +86,12 @@ class SeenPolls:
         polls = np.concatenate([self.polls, polls_of_fresh]) + 1
         is_present = index.positions(keys) >= 0
         stays = (polls < POLLS) & is_present
-        return SeenPolls(index, keys[stays], polls[stays], since)
+        return SeenPolls(
+            index,
+            keys[stays],
+            polls[stays],
+            since,
+        )
 
     def _polls_before(self, groups: Grouping[Any], fresh: Keys) -> Positions:
         """(fresh,) At how many polls an earlier process had seen these rows."""

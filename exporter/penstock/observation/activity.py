@@ -111,7 +111,13 @@ def pushed(
     values = np.stack(columns, dtype=np.float32, casting="same_kind")
     values[:, ~facts.known] = np.nan
     window = window.reindexed(facts.queues, facts.known)
-    return window.push(facts.now, values, seconds, seconds / samples, levels)
+    return window.push(
+        facts.now,
+        values,
+        seconds,
+        seconds / samples,
+        levels,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +188,11 @@ def persistent(
     if unseen is not None:
         doubtful += unseen[rows]
     result[rows] = (
-        is_above_noise(changes, total[rows] - doubtful, constants)
+        is_above_noise(
+            changes,
+            total[rows] - doubtful,
+            constants,
+        )
         & in_both_halves(changes)
         & at_enough_polls(changes)
         & window.covers(rows, variable, constants.persistent, interval)
@@ -253,7 +263,12 @@ def trend(activity: Activity, constants: Constants, interval: float) -> Trend:
         depth = window.of(DEPTH, rows, np.nan)
         quarters = means_of_quarters(depth)
         growth[rows] = np.nan_to_num(quarters[-1] - quarters[0])
-        rising = rises_steadily(depth, quarters, growth[rows], added[rows])
+        rising = rises_steadily(
+            depth,
+            quarters,
+            growth[rows],
+            added[rows],
+        )
         rows = rows[rising]
         depth = depth[:, rising]
     if len(rows):
@@ -316,5 +331,9 @@ def means_of_quarters(depth: Matrix) -> Matrix:
 def mean_of_known(values: Matrix) -> Column:
     """(queues,) The mean over the samples that are not missing; NaN where all are."""
     count = (~np.isnan(values)).sum(axis=0)
-    divisor = np.where(count > 0, count, np.nan)
+    divisor = np.where(
+        count > 0,
+        count,
+        np.nan,
+    )
     return np.nansum(values, axis=0) / divisor

@@ -123,7 +123,11 @@ class Buffers(RowState):
         before = self.reindexed(index).place[consumers]
         if index is self.index and np.array_equal(consumers, self.at):
             return replace(self, rows=self.rows.copy())
-        place = np.full(len(index), -1, np.int32)
+        place = np.full(
+            len(index),
+            -1,
+            np.int32,
+        )
         place[consumers] = np.arange(len(consumers), dtype=np.int32)
         source = self if len(self.at) else NOBODY
         # Those that were not followed, at -1, take any numbers here: theirs are written below.
@@ -156,7 +160,11 @@ class Buffers(RowState):
         # A consumer that came since the last time has less than a whole window.
         is_long_enough = rows[ELAPSED] >= 0.75 * width
         has_polls = rows[SEEN] >= POLLS - 1
-        close(windows, rows, np.flatnonzero(is_long_enough & has_polls))
+        close(
+            windows,
+            rows,
+            np.flatnonzero(is_long_enough & has_polls),
+        )
         places = np.arange(len(self.at))
         return replace(self, turned=self.now, windows=windows, then=places)
 
@@ -252,7 +260,11 @@ def count_in_window(
 ) -> None:
     """Add the poll to the open windows of the consumers with work. works: 1 where there is any, else 0."""
     least = np.fmin(rows[LEAST], moves.buffered)
-    rows[LEAST] = np.where(moves.rests, rows[LEAST], least)
+    rows[LEAST] = np.where(
+        moves.rests,
+        rows[LEAST],
+        least,
+    )
     rows[SUM] += works * moves.buffered
     rows[SEEN] += works
     rows[LEFT] += moves.settled
@@ -262,7 +274,11 @@ def count_in_window(
 def count_gap(rows: Numbers, moves: Moves, seconds: Numbers) -> None:
     """Add the seconds with work to the gaps between acknowledgements; an acknowledgement ends the gap."""
     rows[GAP] += seconds
-    np.maximum(rows[LONGEST], rows[GAP], out=rows[LONGEST])
+    np.maximum(
+        rows[LONGEST],
+        rows[GAP],
+        out=rows[LONGEST],
+    )
     rows[GAP] *= ~moves.settles
 
 
@@ -297,7 +313,11 @@ def close(windows: Numbers, rows: Numbers, places: Positions) -> None:
     may_widen = (rows[RISES, places] == 0) & (rows[SCALE, places] < WIDEST)
     widens = is_full & may_widen
     join_pairs(windows, rows, places[widens])
-    drop_oldest(windows, rows, places[is_full & ~widens])
+    drop_oldest(
+        windows,
+        rows,
+        places[is_full & ~widens],
+    )
     closing = places[~widens]
     write_closed(windows, rows, closing)
     rows[OPEN_WINDOW, closing] = START[OPEN_WINDOW, None]
@@ -308,7 +328,12 @@ def close(windows: Numbers, rows: Numbers, places: Positions) -> None:
 def join_pairs(windows: Numbers, rows: Numbers, places: Positions) -> None:
     """Make one window of each two of these places, of twice the width."""
     half = WINDOWS // 2
-    pairs = windows[:, :, places].reshape(3, half, 2, len(places))
+    pairs = windows[:, :, places].reshape(
+        3,
+        half,
+        2,
+        len(places),
+    )
     windows[:, :, places] = np.nan
     windows[LOW][:half, places] = pairs[LOW].min(axis=1)
     windows[MEAN][:half, places] = pairs[MEAN].mean(axis=1)

@@ -46,7 +46,11 @@ class WindowEstimate(RowState):
         """
         before = self.reindexed(index)
         moves = paused & (delivered > before.at)
-        step = np.where(moves, delivered - before.at, 0)
+        step = np.where(
+            moves,
+            delivered - before.at,
+            0,
+        )
         divisor = np.gcd(before.divisor, step.astype(np.int64))
         most = np.fmax(before.most, buffered)
         return WindowEstimate(
@@ -61,7 +65,11 @@ class WindowEstimate(RowState):
         """(consumers,) Limit and resume level in messages, NaN until they are known. A divisor of 1 proves nothing."""
         has_divisor = (self.steps >= STEPS) & (self.divisor > 1)
         is_known = has_divisor & ~np.isnan(self.at)
-        window = np.where(is_known, self.divisor.astype(np.float64), 1.0)
+        window = np.where(
+            is_known,
+            self.divisor.astype(np.float64),
+            1.0,
+        )
         remainder = np.where(is_known, self.at, 0.0) % window
         most = np.where(is_known, self.most, 0.0)
         limit = most + (remainder - most) % window

@@ -90,7 +90,11 @@ class Losses(RowState):
             longest_break = Constants().window_seconds(facts.interval)
             goes_on = facts.now - self.last <= longest_break
             begins = grew & ~goes_on
-        polls = put(self.polls, grew, self.polls + 1)
+        polls = put(
+            self.polls,
+            grew,
+            self.polls + 1,
+        )
         return replace(
             self,
             since=put(self.since, begins, facts.now),
@@ -165,4 +169,8 @@ def scheduled_at_risk(facts: Facts) -> Column:
     """(queues,) Scheduled messages without room if they were due now; NaN without a ring, and while paging."""
     room = np.maximum(facts.ring - facts.ready, 0.0)
     without_room = np.maximum(facts.scheduled - room, 0.0)
-    return np.where(facts.address.paging > 0, np.nan, without_room)
+    return np.where(
+        facts.address.paging > 0,
+        np.nan,
+        without_room,
+    )

@@ -95,7 +95,11 @@ def drains(poll: RuleInputs) -> Mask:
     facts = poll.found
     is_paused = (facts.paused > 0) | (facts.address.paused > 0)
     is_held_up = is_paused | (facts.consumers == 0)
-    is_stalled = longer(poll.timers.unsettled, facts.now, poll.queue_patience)
+    is_stalled = longer(
+        poll.timers.unsettled,
+        facts.now,
+        poll.queue_patience,
+    )
     return (facts.ready > 0) & ~is_held_up & ~is_stalled
 
 
@@ -151,7 +155,11 @@ def gini(count: Column, total: Column, by_rank: Column) -> Column:
     divisor = np.where(is_defined, count * total, 1)
     coefficient = 2 * by_rank / divisor - (count + 1) / np.maximum(count, 1)
     without_messages = np.where(has_two, 0.0, np.nan)
-    return np.where(is_defined, np.maximum(coefficient, 0.0), without_messages)
+    return np.where(
+        is_defined,
+        np.maximum(coefficient, 0.0),
+        without_messages,
+    )
 
 
 def sorted_pairs(queue: Positions, buffered: Column) -> tuple[Positions, Column]:
@@ -180,5 +188,13 @@ def blocked_since(poll: RuleInputs) -> Column:
     counts = ~np.isnan(unacked_since) & (clients.member >= 0)
     consumers = np.flatnonzero(counts)
     earliest = np.full(len(clients.index), np.inf)
-    np.minimum.at(earliest, clients.member[consumers], unacked_since[consumers])
-    return np.where(np.isinf(earliest), np.nan, earliest)
+    np.minimum.at(
+        earliest,
+        clients.member[consumers],
+        unacked_since[consumers],
+    )
+    return np.where(
+        np.isinf(earliest),
+        np.nan,
+        earliest,
+    )

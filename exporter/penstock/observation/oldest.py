@@ -91,7 +91,12 @@ class Arrivals:
             for point in range(FINE - 1, 0, -2):
                 points[point - 1] = points[point - 1].joined(points.pop(point))
                 stamps = np.delete(stamps, point)
-        return Arrivals(facts.queues, stamps, facts.added.copy(), tuple(points))
+        return Arrivals(
+            facts.queues,
+            stamps,
+            facts.added.copy(),
+            tuple(points),
+        )
 
     def _by_rows_of(self, facts: Facts) -> "Arrivals":
         """Return the history by the queues of this poll; nothing is known of one that is new, or begins again."""
@@ -123,11 +128,15 @@ class Arrivals:
         last = len(self.stamps) - 1
         moves = self._moves()[rows]
         has_come = self.last[rows] >= number
-        point_of_row = np.where(has_come, np.where(moves, last, 0), -1)
+        point_of_row = np.where(
+            has_come,
+            np.where(moves, last, 0),
+            -1,
+        )
         asked = np.flatnonzero(moves)
         added = self.last[rows[asked]]
         # From the newest point: most messages that are there came lately.
-        for point in range(last - 1, -1, -1):
+        for point in reversed(range(last)):
             added = self.points[point].at(rows[asked], added)
             wanted = number[asked]
             point_of_row[asked[added >= wanted]] = point
@@ -137,7 +146,11 @@ class Arrivals:
             if not len(asked):
                 break
         stamps_or_nan = np.append(self.stamps, np.nan)
-        return np.where(point_of_row >= 0, stamps_or_nan[point_of_row], np.nan)
+        return np.where(
+            point_of_row >= 0,
+            stamps_or_nan[point_of_row],
+            np.nan,
+        )
 
     def _moves(self) -> Mask:
         """(queues,) Whether any message came since the first point."""
@@ -173,13 +186,21 @@ class Oldest(RowState):
         facts = poll.found
         arrivals = self.arrivals.advance(facts)
         before = self.reindexed(facts.queues, facts.known)
-        empty_at = np.where(is_empty(poll), facts.now, before.empty_at)
+        empty_at = np.where(
+            is_empty(poll),
+            facts.now,
+            before.empty_at,
+        )
         has_messages = facts.messages > 0
         latest = by_order_of_arrival(poll, arrivals)
         latest = np.fmin(latest, in_hand_since(poll))
         sent = next_in_line(poll)
         # A message that was sent before the queue was empty has a wrong time.
-        sent = np.where(sent < empty_at, np.nan, sent)
+        sent = np.where(
+            sent < empty_at,
+            np.nan,
+            sent,
+        )
         latest = np.fmin(latest, sent)
         return Oldest(
             index=facts.queues,
@@ -237,7 +258,11 @@ def in_hand_since(poll: RuleInputs) -> Column:
     queues = facts.consumer.queue[buffers.at[places]]
     counts = is_certain[queues]
     since = np.full(len(facts.queues), np.nan)
-    np.fmin.at(since, queues[counts], buffers.kept_since[places[counts]])
+    np.fmin.at(
+        since,
+        queues[counts],
+        buffers.kept_since[places[counts]],
+    )
     return since
 
 
@@ -250,4 +275,8 @@ def next_in_line(poll: RuleInputs) -> Column:
     openmq = openmq_facts(poll)
     if openmq is None:
         return np.full(len(facts.queues), np.nan)
-    return np.where(openmq.next_sent <= facts.now, openmq.next_sent, np.nan)
+    return np.where(
+        openmq.next_sent <= facts.now,
+        openmq.next_sent,
+        np.nan,
+    )

@@ -76,7 +76,11 @@ def growth_onset(
     """
     as_read = window.of(variable, rows, np.nan)
     levels = filled_forward(as_read)
-    growth = np.diff(levels, axis=0, prepend=levels[:1])
+    growth = np.diff(
+        levels,
+        axis=0,
+        prepend=levels[:1],
+    )
     of_samples = seconds(window)[:, None]
     usual = of_samples * per_second / 2
     return onset(window, growth - usual)

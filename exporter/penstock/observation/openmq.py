@@ -268,7 +268,11 @@ class OpenmqConsumers(RowState):
         agreed = np.minimum(left, self.released_once)
         reached = np.where(at_once, left, agreed)
         released = np.fmax(self.released, reached)
-        released = np.where(np.isnan(released), left, released)
+        released = np.where(
+            np.isnan(released),
+            left,
+            released,
+        )
         return replace(
             self,
             released=released,
@@ -362,7 +366,11 @@ def unheld_messages(facts: Facts, reported: OpenmqFacts) -> Column:
     """
     unheld = facts.delivering - facts.held
     unheld = np.where(reported.balanced, unheld, np.nan)
-    return np.where(reported.removes, unheld, np.fmax(unheld, 0.0))
+    return np.where(
+        reported.removes,
+        unheld,
+        np.fmax(unheld, 0.0),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -523,7 +531,11 @@ def removed_since(
     is_without_members = ~reported.balanced & (by_members == 0) & was_there
     is_acknowledged = is_newer(reported.last_acknowledgement, before.acknowledged)
     is_unseen = is_without_members & is_acknowledged
-    return np.where(is_unseen, np.maximum(removed, 0.0), d_removed)
+    return np.where(
+        is_unseen,
+        np.maximum(removed, 0.0),
+        d_removed,
+    )
 
 
 def is_newer(now: Column, before: Column) -> Mask:
@@ -575,7 +587,11 @@ def progress_of(
     releases = ~np.isnan(released_at) & ~consumer.new
     release = np.where(releases, released_at, facts.now)
     is_committed = moves & ~(consumer.uncommitted > 0)
-    settled_at = np.where(is_committed, np.fmin(last, facts.now), release)
+    settled_at = np.where(
+        is_committed,
+        np.fmin(last, facts.now),
+        release,
+    )
     # Its buffer may have been filled long after its last acknowledgement: it counts from the poll that saw it.
     begun = np.full(len(consumer.index), facts.now)
     return Progress(moves | releases, settled_at, begun)
@@ -588,11 +604,19 @@ def owed(debt: Column, facts: Facts, reported: OpenmqFacts) -> tuple[Column, Col
     than clients buffer, and do not come back when they leave. debt: (queues,) At the poll before.
     """
     is_counted = reported.balanced & facts.known
-    back = np.where(is_counted, facts.d_left - facts.d_settled, 0.0)
+    back = np.where(
+        is_counted,
+        facts.d_left - facts.d_settled,
+        0.0,
+    )
     paid = np.minimum(np.maximum(back, 0.0), debt)
     new_debt = np.maximum(-back, 0.0)
     debt = np.minimum(debt - paid + new_debt, np.nan_to_num(facts.held))
-    return debt, np.where(back > 0, back - paid, back)
+    return debt, np.where(
+        back > 0,
+        back - paid,
+        back,
+    )
 
 
 def at_limit(facts: Facts, reported: OpenmqFacts) -> Mask:
@@ -608,6 +632,10 @@ def near_limit(facts: Facts, reported: OpenmqFacts) -> Mask:
     """
     is_limited = reported.max_producers > 0
     allowed = np.where(is_limited, reported.max_producers, 100.0)
-    batch = np.clip(reported.limit_messages / allowed, 1.0, 1000.0)
+    batch = np.clip(
+        reported.limit_messages / allowed,
+        1.0,
+        1000.0,
+    )
     room = reported.limit_messages - facts.messages
     return room <= np.nan_to_num(reported.producers) * batch

@@ -128,7 +128,11 @@ def gaps_of(before: Unacked, progress: Progress, settling: Positions) -> Column:
     hold_since = before.hold_since[settling]
     begin = np.fmax(before.settled[settling], hold_since)
     seconds = np.fmax(progress.at[settling] - begin, 0.0)
-    gaps[settling] = np.where(np.isnan(hold_since), np.nan, seconds)
+    gaps[settling] = np.where(
+        np.isnan(hold_since),
+        np.nan,
+        seconds,
+    )
     return gaps
 
 
@@ -158,7 +162,11 @@ def progress_of(consumers: ConsumerFacts, now: float) -> Progress:
     rows = np.flatnonzero(settles | consumers.holds)
     acknowledged = consumers.last_acknowledgement[rows]
     has_uncommitted = consumers.uncommitted[rows] > 0
-    settled_at[rows] = np.where(has_uncommitted, now, np.fmin(acknowledged, now))
+    settled_at[rows] = np.where(
+        has_uncommitted,
+        now,
+        np.fmin(acknowledged, now),
+    )
     # Nothing happened since the later one of the two: a consumer that buffers messages now buffered them then. The
     # clock may have been read before the rows.
     last_event = np.fmax(acknowledged, consumers.last_delivery[rows])

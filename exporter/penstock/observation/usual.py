@@ -115,7 +115,11 @@ class Usual:
     @property
     def pause(self) -> Column:
         """(queues,) Seconds of the longest pause at this hour; of all pauses while this hour is not known."""
-        return np.where(self.expected.weeks > 0, self.expected.pause, self.longest)
+        return np.where(
+            self.expected.weeks > 0,
+            self.expected.pause,
+            self.longest,
+        )
 
     @property
     def inflow(self) -> Column:
@@ -141,7 +145,11 @@ class Usual:
     def base(self) -> Column:
         """(queues,) Seconds of a consumer for a message: the usual number, or the one of the best pace."""
         of_best_pace = 3600 / self.pace
-        return np.where(self.windows >= WINDOWS, self.usual_service, of_best_pace)
+        return np.where(
+            self.windows >= WINDOWS,
+            self.usual_service,
+            of_best_pace,
+        )
 
     @property
     def times(self) -> Column:
