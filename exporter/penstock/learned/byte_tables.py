@@ -6,6 +6,7 @@ outlive the broker's numbering of queues, the agent, and for a while the queue i
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -53,6 +54,15 @@ def no_days(kinds: int) -> Bytes:
     return np.empty((kinds, DAYS, 0), np.uint8)
 
 
+HourT = TypeVar("HourT", int, NDArray[np.int64])
+
+
+def place_of(hour: HourT) -> tuple[HourT, HourT]:
+    """Return the week and the hour of the week at which the tables have an hour, or many hours."""
+    week = hour // HOURS
+    return week % WEEKS, hour % HOURS
+
+
 @dataclass(frozen=True, slots=True)
 class ByteTables:
     """The packed numbers of many queues.
@@ -85,7 +95,8 @@ class ByteTables:
         width = self.hours.shape[-1]
         if len(columns) > width:
             # Room for more, as each new width copies all.
-            width = max(len(columns), width + width // 8)
+            with_room = width + width // 8
+            width = max(len(columns), with_room)
         hours = _widened(self.hours, width)
         days = _widened(self.days, width)
         return replace(self, names=columns, hours=hours, days=days)
@@ -123,10 +134,13 @@ class ByteTables:
             since: The last hour that is in the tables.
         """
         hours = self.hours.copy()
-        first_unknown = max(since + 1, hour - WEEKS * HOURS)
+        oldest = hour - WEEKS * HOURS
+        first_unknown = max(since + 1, oldest)
         for unknown in range(first_unknown, hour + 1):
-            hours[:, unknown // HOURS % WEEKS, unknown % HOURS] = 0
-        hours[:, hour // HOURS % WEEKS, hour % HOURS, columns] = values
+            week, hour_of_week = place_of(unknown)
+            hours[:, week, hour_of_week] = 0
+        week, hour_of_week = place_of(hour)
+        hours[:, week, hour_of_week, columns] = values
         return replace(self, hours=hours)
 
     def with_day(
@@ -145,15 +159,19 @@ class ByteTables:
     ) -> "ByteTables":
         """Return the tables with the numbers of each hour of `before` at the same one of `after`, and no others."""
         hours = np.zeros_like(self.hours)
-        numbers = self.hours[:, before // HOURS % WEEKS, before % HOURS]
-        hours[:, after // HOURS % WEEKS, after % HOURS] = numbers
+        week, hour_of_week = place_of(before)
+        numbers = self.hours[:, week, hour_of_week]
+        week, hour_of_week = place_of(after)
+        hours[:, week, hour_of_week] = numbers
         return replace(self, hours=hours)
 
     def stored(self) -> tuple[list[QueueName], Bytes, Bytes]:
         """Return the names in the order of the columns, and the two tables without room for more."""
         names = [*self.names]
-        width = len(names)
-        return names, self.hours[..., :width], self.days[..., :width]
+        used = slice(len(names))
+        hours = self.hours[..., used]
+        days = self.days[..., used]
+        return names, hours, days
 
     def restored(
         self, names: Sequence[QueueName], hours: Bytes, days: Bytes
@@ -201,5 +219,6 @@ def _widened(values: Bytes, width: int) -> Bytes:
     more = width - values.shape[-1]
     if not more:
         return values
-    zeros = np.zeros((*values.shape[:-1], more), np.uint8)
+    shape = (*values.shape[:-1], more)
+    zeros = np.zeros(shape, np.uint8)
     return np.concatenate([values, zeros], axis=-1)

@@ -105,7 +105,8 @@ class Profile(NamedTuple):
         starts = self._moved(now, 0.0, calendar)
         ends = self._moved(now, 3599.0, calendar)
         # Where a zone is half an hour off, a pause belongs to both hours.
-        pauses = np.maximum(starts.flows.hours[PAUSE], ends.flows.hours[PAUSE])
+        pauses = starts.flows.hours[PAUSE]
+        pauses = np.maximum(pauses, ends.flows.hours[PAUSE])
         absences = np.maximum(starts.absences.hours, ends.absences.hours)
         middles.flows.hours[PAUSE] = pauses
         middles.absences.hours[:] = absences
@@ -283,7 +284,8 @@ class Normal(RowState):
         arrives = facts.known & (facts.address.d_added > 0)
         arrives_with_place = arrives & (self.place >= 0)
         clock = self.clock + step * or_zero(self.expected.low)
-        moved = np.stack([or_zero(facts.d_added), or_zero(facts.d_settled)])
+        added = or_zero(facts.d_added)
+        settled = or_zero(facts.d_settled)
         first_arrival = np.fmin(self.began, facts.now)
         longest = np.fmax(self.longest, pause)
         return replace(
@@ -291,7 +293,7 @@ class Normal(RowState):
             began=np.where(arrives_with_place, first_arrival, self.began),
             arrival=np.where(arrives_with_place, facts.now, self.arrival),
             clock=np.where(arrives, 0.0, clock),
-            counts=self.counts + moved,
+            counts=self.counts + np.stack([added, settled]),
             pause=np.fmax(self.pause, pause),
             longest=np.where(arrives, longest, self.longest),
             today=self.with_clock(arrives, clock),
@@ -309,7 +311,8 @@ class Normal(RowState):
         missed = self.learnable(clock + 1, limit)
         is_learned = arrives & (self.expected.weeks > 0)
         today = self.today.copy()
-        today[CLOCK] = np.fmax(today[CLOCK], np.where(is_learned, missed, np.nan))
+        missed = np.where(is_learned, missed, np.nan)
+        today[CLOCK] = np.fmax(today[CLOCK], missed)
         return today
 
     def measured(
@@ -326,10 +329,11 @@ class Normal(RowState):
         shares = shares_of_five_minutes(activity, trend)
         shares = np.where(is_covered, shares, np.nan)
         today = self.today.copy()
-        raise_shares(today, shares, self.expected.highs)
+        expired, killed = shares
+        raise_share(today[EXPIRED], expired, self.expected.highs[EXPIRED])
+        raise_share(today[KILLED], killed, self.expected.highs[KILLED])
         self.raise_highs(today, facts, trend, service)
-        absence = self.absence_seconds(facts.now, timers)
-        absent = np.maximum(self.absent, absence)
+        absent = np.maximum(self.absent, self.absence_seconds(facts.now, timers))
         return replace(self, today=today, shares=shares, absent=absent)
 
     def raise_highs(
@@ -360,7 +364,8 @@ class Normal(RowState):
 
     def usual(self, service: ServiceTime) -> Usual:
         """Return what is normal in the form that rules read."""
-        highest_pace = np.fmax(self.expected.highs[PACE], self.today[PACE])
+        highest_pace = self.expected.highs[PACE]
+        highest_pace = np.fmax(highest_pace, self.today[PACE])
         learned = np.stack([service.usual, service.windows])
         service_time = learned
         if self.past is not None:
@@ -444,7 +449,7 @@ class Normal(RowState):
         place = self.place[placed]
         pause = np.fmax(self.pause, 1.0)
         pause = self.learnable(pause, self.expected.silence)
-        numbers = np.stack([rates[INFLOW] + 1, rates[OUTFLOW] + 1, pause])
+        numbers = np.vstack([rates + 1, pause])
         hour_bytes = packed(numbers)[:, placed]
         day_bytes = packed(self.today)[:, placed]
         flows = self.flows.with_hour(
@@ -486,7 +491,8 @@ class Normal(RowState):
 
     def errors_with(self, error: Matrix) -> Matrix:
         """(2, queues) The running mean of the errors, over a week at most, with the `error` of this hour."""
-        weight = np.maximum(1 / HOURS, 1 / (self.hours + 1))
+        hours = self.hours + 1
+        weight = np.maximum(1 / HOURS, 1 / hours)
         mean = self.errors + weight * (error - self.errors)
         mean = np.where(
             np.isnan(self.errors),
@@ -567,7 +573,7 @@ class Normal(RowState):
         names = self.queue_names()
         places = past.flows.places(names)
         flows = past.flows.around(hour, places)
-        absences = past.absences.around(hour, past.absences.places(names))[0]
+        (absences,) = around_by_name(past.absences, hour, names)
         highs = past.flows.highest(hour // 24, places)
         rates = flows[:PAUSE, :, 1]
         weeks = np.count_nonzero(flows[PAUSE, :, 1], axis=0)
@@ -591,7 +597,8 @@ class Normal(RowState):
 
     def is_better_than_history(self) -> Mask:
         """(queues,) Whether the learned rates were clearly nearer to what came, over enough hours."""
-        is_nearer = self.errors[0] < BETTER * self.errors[1]
+        learned, history = self.errors
+        is_nearer = learned < BETTER * history
         return (self.hours >= LEAST_HOURS) & is_nearer
 
 
@@ -683,6 +690,11 @@ class HourNumbers:
 name_of: Callable[[QueueRow], QueueName] = attrgetter("address", "name")
 
 
+def around_by_name(tables: ByteTables, hour: int, names: list[QueueName]) -> Bytes:
+    """(kinds, WEEKS, 3, queues) The numbers around an hour of the queues with these names."""
+    return tables.around(hour, tables.places(names))
+
+
 def is_followed(row: QueueRow) -> bool:
     """Return whether the queue outlives its client and is filled by clients, not by the broker."""
     is_durable_subscription = row.kind is QueueKind.SUBSCRIPTION and row.durable
@@ -713,19 +725,19 @@ def raised_where(where: Mask, values: Bytes, others: Bytes) -> Bytes:
     )
 
 
-def raise_shares(today: Matrix, shares: Matrix, limits: Matrix) -> None:
-    """Raise the shares of today to those of the last five minutes, but not above what would be unusual.
+def raise_share(today: Column, share: Column, highest: Column) -> None:
+    """Raise the highest share of today to this one where it is known, but not above what would be unusual.
 
     Args:
-        today: (HIGHS, queues) The highest numbers of the day, which are written to.
-        shares: (2, queues) Shares that expired and were killed, NaN where they are not known.
-        limits: (HIGHS, queues) The highest numbers of 28 days.
+        today: (queues,) Thousandths + 1, which are written to.
+        share: (queues,) Share of the last five minutes, NaN where it is not known.
+        highest: (queues,) The highest of 28 days, as in `today`.
     """
-    queues = np.flatnonzero(~np.isnan(shares[0]))
-    for line, share in zip((EXPIRED, KILLED), shares[:, queues], strict=True):
-        unusual = 1000 * unusual_share(limits[line, queues]) + 1
-        thousandths = limited(1000 * share + 1, unusual)
-        today[line, queues] = np.fmax(today[line, queues], thousandths)
+    queues = np.flatnonzero(~np.isnan(share))
+    thousandths = 1000 * share[queues] + 1
+    unusual = 1000 * unusual_share(highest[queues]) + 1
+    learned = limited(thousandths, unusual)
+    today[queues] = np.fmax(today[queues], learned)
 
 
 def lowest(rates: Bytes) -> Bytes:

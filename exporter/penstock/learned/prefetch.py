@@ -115,7 +115,8 @@ class ConsumerArrivals:
         """Return the arrivals with these clients followed too, as far as there is room."""
         keys = clients.index.keys[members]
         room = MOST - len(self.keys)
-        new = np.flatnonzero(positions(self.keys, keys) < 0)[:room]
+        is_new = positions(self.keys, keys) < 0
+        new = np.flatnonzero(is_new)[:room]
         if not len(new):
             return self
         numbers = np.zeros((len(self.numbers), len(new)))
@@ -135,9 +136,11 @@ def new_consumers(facts: Facts, clients: Grouping[ClientSeries]) -> Positions:
     """Return the consumers that are new on a queue that was known before: on others they may have been there before."""
     consumer = facts.consumer
     new = np.flatnonzero(consumer.new)
-    is_placed = (clients.member[new] >= 0) & (consumer.queue[new] >= 0)
-    new = new[is_placed]
-    return new[facts.known[consumer.queue[new]]]
+    is_shown = clients.member[new] >= 0
+    has_queue = consumer.queue[new] >= 0
+    new = new[is_shown & has_queue]
+    is_known_queue = facts.known[consumer.queue[new]]
+    return new[is_known_queue]
 
 
 def consumers_of(
@@ -153,7 +156,16 @@ def halved(numbers: NDArray[np.float64], now: float) -> NDArray[np.float64]:
     """(BEGIN … LAST, clients) Half the counts over half the time: older ones count less and less."""
     begin, seen, new, delivered, polls, last = numbers
     middle = (begin + now) / 2
-    return np.stack([middle, seen // 2, new // 2, delivered / 2, polls // 2, last])
+    return np.stack(
+        [
+            middle,
+            seen // 2,
+            new // 2,
+            delivered / 2,
+            polls // 2,
+            last,
+        ]
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,8 +221,10 @@ class PrefetchEstimate:
             clients.member[holding],
             consumer.held[holding],
         )
-        gets_nothing = (consumer.d_delivered[holding] == 0) & ~consumer.new[holding]
-        full = holding[gets_nothing & waiting(facts)[consumer.queue[holding]]]
+        gets_nothing = consumer.d_delivered[holding] == 0
+        might_get_some = waiting(facts)[consumer.queue[holding]]
+        is_full = gets_nothing & might_get_some & ~consumer.new[holding]
+        full = holding[is_full]
         np.fmax.at(
             window,
             clients.member[full],

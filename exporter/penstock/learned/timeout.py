@@ -122,7 +122,8 @@ class LearnedTimeout(RowState):
             is_worth |= self.weight > 0
         is_absent = index.positions(self.index.keys) < 0
         rows = np.flatnonzero(is_absent & is_worth)
-        return {self.index.rows[row]: self.learned(row) for row in rows.tolist()}
+        names = self.index.rows
+        return {names[row]: self.learned(row) for row in rows.tolist()}
 
     def restore(self, returned: dict[int, "Learned"], first_slot: int) -> None:
         """Write what is known about these rows; the slots of their histograms begin with the first one."""
@@ -237,7 +238,8 @@ class LearnedTimeout(RowState):
         used = len(self.weights)
         size = used + len(first_time)
         slot[first_time] = np.arange(used, size)
-        width = max(self.weights.shape[1], int(bins_of_gaps.max()) + 1)
+        highest_bin = int(bins_of_gaps.max())
+        width = max(self.weights.shape[1], highest_bin + 1)
         return replace(
             self,
             weights=widened(self.weights, size, width),
@@ -257,12 +259,13 @@ class LearnedTimeout(RowState):
         full_rows: list[int] = []
         medians: list[float] = []
         for row, gap in zip(rows.tolist(), gaps.tolist(), strict=True):
-            free = np.flatnonzero(np.isnan(long_gaps[:, row]))
-            long_gaps[free[0], row] = gap
+            of_row = long_gaps[:, row]
+            free = np.flatnonzero(np.isnan(of_row))
+            of_row[free[0]] = gap
             if len(free) == 1:
                 full_rows.append(row)
-                medians.append(float(np.median(long_gaps[:, row])))
-                long_gaps[:, row] = np.nan
+                medians.append(float(np.median(of_row)))
+                of_row[:] = np.nan
         state = replace(self, long_gaps=long_gaps)
         return state.add(
             np.array(full_rows, np.intp),
@@ -420,7 +423,8 @@ def mark_read_before(
     """Write for the new queues whether one of the same name had a consumer."""
     fresh = queues.new_since(previous)
     rows = queues.rows[fresh]
-    timers.had_consumer[fresh] = [(row.address, row.name) in read for row in rows]
+    was_read = [(row.address, row.name) in read for row in rows]
+    timers.had_consumer[fresh] = was_read
 
 
 def is_paused(facts: Facts) -> Mask:
@@ -445,9 +449,12 @@ def learn_waits(
 ) -> LearnedTimeout:
     """Return the timeouts with the waits for a delivery that ended at this poll."""
     delivers = facts.d_delivered > 0
-    was_waiting = ~np.isnan(before.still) & ~np.isnan(before.ready)
-    seconds = facts.now - np.fmax(before.still, before.ready)
-    queues = np.flatnonzero(delivers & was_waiting & (seconds > 0))
+    stood_still = ~np.isnan(before.still)
+    had_ready = ~np.isnan(before.ready)
+    waited_from = np.fmax(before.still, before.ready)
+    seconds = facts.now - waited_from
+    waited = stood_still & had_ready & (seconds > 0)
+    queues = np.flatnonzero(delivers & waited)
     timeouts = dispatch.seconds(constants, facts.interval, rows=queues)
     return dispatch.learn(queues, seconds[queues], timeouts, constants)
 
@@ -536,7 +543,8 @@ def advance_patience(
     """Return what the gaps of this poll taught about the clients, and (clients,) the stall threshold in seconds."""
     learned = before.advance(clients.index)
     configured = configured_patience(clients)
-    consumers = np.flatnonzero(~np.isnan(unacked.gaps) & (clients.member >= 0))
+    has_gap = ~np.isnan(unacked.gaps)
+    consumers = np.flatnonzero(has_gap & (clients.member >= 0))
     members = clients.member[consumers]
     gaps = unacked.gaps[consumers]
     thresholds = learned.seconds(constants, facts.interval, configured, members)

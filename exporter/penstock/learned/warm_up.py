@@ -103,15 +103,20 @@ class SeenPolls:
     def polls_of(self, key: int) -> int:
         """Return at how many polls a row was seen, POLLS at most."""
         positions = np.flatnonzero(self.keys == key)
-        return int(self.polls[positions[0]]) if len(positions) else POLLS
+        if not len(positions):
+            return POLLS
+        (polls,) = self.polls[positions]
+        return int(polls)
 
     def since_of(self, key: int | None) -> float:
         """Return when a row was seen first, by the broker's clock; NaN where it is not there."""
         if key is None:
             return np.nan
         keys = np.array([key], np.int64)
-        position = int(self.index.positions(keys)[0])
-        return float(self.since[position]) if position >= 0 else np.nan
+        (position,) = self.index.positions(keys)
+        if position < 0:
+            return np.nan
+        return float(self.since[position])
 
     def polls_by_name(self) -> dict[Name, int]:
         """Return the polls of the rows that were seen at fewer than POLLS polls, by name."""
@@ -152,9 +157,12 @@ class WarmUp:
         """Return whether the last poll, perhaps of an earlier process, is not longer ago than a few polls."""
         if not self.stamps:
             return False
-        last = self.stamps[-1]
-        interval = last - self.stamps[-2] if len(self.stamps) > 1 else 0.0
-        return now - last <= max(RECENT, POLLS * interval)
+        *_, last = self.stamps
+        interval = 0.0
+        if len(self.stamps) > 1:
+            interval = last - self.stamps[-2]
+        longest = max(RECENT, POLLS * interval)
+        return now - last <= longest
 
     def _without_before(self) -> "WarmUp":
         """Return the state without what an earlier process had seen."""
