@@ -211,6 +211,7 @@ def taken(values: Bytes, columns: Positions) -> Bytes:
 
 
 def _numbered(names: Sequence[QueueName]) -> dict[QueueName, int]:
+    """Return the column of each name: the columns are in the order of the names."""
     return {name: column for column, name in enumerate(names)}
 
 

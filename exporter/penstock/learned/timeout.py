@@ -287,6 +287,7 @@ def take_returned(
 
 
 def forget_oldest(dormant: dict[Any, Learned], capacity: int) -> None:
+    """Remove the things that have been gone longest, until `capacity` are left."""
     while len(dormant) > capacity:
         oldest = next(iter(dormant))
         del dormant[oldest]

@@ -1,7 +1,7 @@
-"""Since when something has been so, for rules that look back over a window of polls.
+"""When something began, for rules that look back over a window of polls.
 
-The window says that something happens. When it began is in the window too: it is where the numbers changed, and not
-where the window happens to begin.
+The window shows that something happens. It also shows when that began: where the numbers changed, which is not where
+the window begins.
 """
 
 from collections.abc import Callable
@@ -13,9 +13,9 @@ from penstock.core.windows import Window
 
 
 def onset(window: Window, excess: Matrix) -> Column:
-    """When some rows began to be above what they are compared with.
+    """(rows,) When each row began to be above the number that it is compared with.
 
-    The running sum of the excess falls, or stays, until the change and rises after it. So the change is in the sample
+    The running sum of the excess falls, or stays, until the change, and rises after it. So the change is in the sample
     behind the last one at which the sum was lowest.
 
     Args:
@@ -39,22 +39,22 @@ def onset(window: Window, excess: Matrix) -> Column:
 
 
 def ends(window: Window) -> Column:
-    """When each sample of the window was taken; of several polls in one the last of them."""
+    """(samples,) When each sample of the window was taken; the last of its polls counts."""
     times = [sample.stamp for sample in window.samples]
     return np.array(times)
 
 
 def first_rise(window: Window, variable: int, rows: Positions) -> Column:
-    """When the variable, which counts what happens, was first above 0 in the window; of these rows."""
+    """(rows,) When the variable, which counts events, was first above 0 in the window."""
     changes = window.of(variable, rows)
     happened = np.maximum(changes, 0.0)
     return onset(window, happened)
 
 
 def balance_onset(window: Window, variable: int, rows: Positions) -> Column:
-    """When the variable, a balance that reading makes go up and down, began to rise; of these rows.
+    """(rows,) When the variable began to rise: a balance that goes up and down, as numbers are not read at one moment.
 
-    Compared with half of its mean: before the change it is below that, after it above.
+    It is compared with half its mean: before the change it is below that, after it above.
     """
     changes = window.of(variable, rows)
     mean = changes.mean(axis=0)
@@ -65,7 +65,7 @@ def balance_onset(window: Window, variable: int, rows: Positions) -> Column:
 def growth_onset(
     window: Window, variable: int, rows: Positions, per_second: Column
 ) -> Column:
-    """When the variable, a level, began to grow; of these rows.
+    """(rows,) When the variable, a level, began to grow.
 
     Args:
         window: The samples of the last polls.
@@ -87,13 +87,13 @@ def growth_onset(
 
 
 def seconds(window: Window) -> Column:
-    """How long each sample of the window lasted; 0 for the first one of all, which has no poll before it."""
+    """(samples,) Seconds of each sample of the window; 0 for the first one of all, which has no poll before it."""
     lasted = [sample.stamp - sample.begin for sample in window.samples]
     return np.nan_to_num(np.array(lasted))
 
 
 def filled_forward(levels: Matrix) -> Matrix:
-    """The levels of shape (samples, rows), the last known one in place of one that is missing; 0 before the first."""
+    """(samples, rows) The levels, the last known one in place of a missing one; 0 before the first."""
     filled = levels.copy()
     before = np.zeros(levels.shape[1])
     for line, read in enumerate(levels):
@@ -104,7 +104,7 @@ def filled_forward(levels: Matrix) -> Matrix:
 
 
 def where_asked(asked: Mask, times_of: Callable[[Positions], Column]) -> Column:
-    """As long as `asked`: the times of the rows that are asked for, and NaN for all others.
+    """(all rows,) The times of the rows that are `asked` for, and NaN for all others.
 
     `times_of` is called with these rows, and only if there are any, as at few polls.
     """
