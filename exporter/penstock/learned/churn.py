@@ -65,7 +65,13 @@ class Departed(NamedTuple):
 
     def only(self, stays: Mask) -> "Departed":
         """Return some of the consumers."""
-        return Departed(*(values[stays] for values in self))
+        return Departed(
+            client=self.client[stays],
+            at=self.at[stays],
+            queue=self.queue[stays],
+            held=self.held[stays],
+            settled=self.settled[stays],
+        )
 
 
 def departed_consumers(

@@ -62,7 +62,7 @@ def absence_tables(names: Sequence[QueueName], absences: Bytes) -> ByteTables:
     longest = absences.max(axis=(0, 1, 2))
     queues = np.flatnonzero(longest > packed(LONG_ABSENCE))
     return ABSENCES.restored(
-        names=[names[queue] for queue in queues],
+        names=[names[queue] for queue in queues.tolist()],
         hours=absences[..., queues],
         days=np.empty(0, np.uint8),
     )
