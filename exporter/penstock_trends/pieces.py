@@ -1,113 +1,195 @@
 """The cheapest cut of a series into straight lines or into levels. Exact, by dynamic programming over all cuts."""
 
-from typing import Any
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 Series = NDArray[np.float64]
+Indexes = NDArray[np.int64]
+MIDDLE_HALF: Final = 1.4826
+"""Median distance from the median → standard deviation of a normal distribution."""
+LASTING_LAG: Final = 4
+"""Points, over which noise that lasts is seen."""
+FEWEST_WEEKS: Final = 2
+"""Below which a day of the week says nothing."""
 
 
 def cut(
-    x: Series, y: Series, penalty: float, least: int, *, lines: bool
+    x: Series,
+    y: Series,
+    penalty: float,
+    fewest_points: int,
+    *,
+    lines: bool,
 ) -> tuple[list[int], float]:
-    """Where each piece begins, the first at 0; and what the cut costs.
+    """The index at which each piece begins, the first at 0; and the cost of the cut.
 
-    x, y: a few hundred points, ascending, none NaN. A piece has at least `least` points and costs `penalty` and the
-    squares of its distances from its own line, or level.
+    A piece costs `penalty` and the squared distances of its points from its line.
+
+    Args:
+        x: (points,) Ascending, a few hundred points, none NaN.
+        y: (points,) None NaN.
+        penalty: Cost of each piece but the first.
+        fewest_points: Of one piece.
+        lines: Whether pieces are straight lines; else they are levels.
     """
     size = len(x)
-    costs = squares(x - x.mean(), y - y.mean(), lines=lines)
-    if size < 2 * least:
+    costs = squares(
+        x - x.mean(),
+        y - y.mean(),
+        lines=lines,
+    )
+    if size < 2 * fewest_points:
         return [0], float(costs[0, size])
-    best = np.full(size + 1, np.inf)
-    begins = np.zeros(size + 1, np.int64)
-    best[0] = -penalty
-    for end in range(least, size + 1):
-        begin = slice(0, end - least + 1)
-        total = best[begin] + costs[begin, end] + penalty
-        begins[end] = int(np.argmin(total))
-        best[end] = total[begins[end]]
-    found = [int(begins[size])]
-    while found[0]:
-        found.insert(0, int(begins[found[0]]))
-    return found, float(best[size])
+    # best_cost[end]: of all cuts of the points before `end`, the cheapest one. Its last
+    # piece begins at last_begin[end].
+    best_cost = np.full(size + 1, np.inf)
+    best_cost[0] = -penalty
+    last_begin = np.zeros(size + 1, np.int64)
+    for end in range(fewest_points, size + 1):
+        begins = slice(0, end - fewest_points + 1)
+        totals = best_cost[begins] + costs[begins, end] + penalty
+        last_begin[end] = np.argmin(totals)
+        best_cost[end] = totals.min()
+    return begins_up_to(last_begin, size), float(best_cost[size])
+
+
+def begins_up_to(last_begin: Indexes, size: int) -> list[int]:
+    """The begins of all pieces of the first `size` points, ascending.
+
+    last_begin: (size + 1,) Begin of the last piece, by the number of points.
+    """
+    begins: list[int] = []
+    end = size
+    while end > 0:
+        end = int(last_begin[end])
+        begins.append(end)
+    return begins[::-1]
 
 
 def squares(x: Series, y: Series, *, lines: bool) -> Series:
-    """[begin, end]: the squares about the best line, or level, of the points from begin to before end."""
+    """(points + 1, points + 1) Squared distances from the best line, or level, by begin and end.
 
-    def between(values: Series) -> Any:
-        sums = np.concatenate([[0.0], np.cumsum(values)])
-        return sums[None, :] - sums[:, None]
+    Row `begin` and column `end`: of the points from `begin` to before `end`.
+    """
+    ones = np.ones(len(x))
+    count = np.maximum(sums_between(ones), 1.0)
+    sum_y = sums_between(y)
+    about_level = sums_between(y * y) - sum_y**2 / count
+    if not lines:
+        return not_negative(about_level)
+    sum_x = sums_between(x)
+    variance = sums_between(x * x) - sum_x**2 / count
+    covariance = sums_between(x * y) - sum_x * sum_y / count
+    explained = covariance**2 / np.maximum(variance, 1e-9)
+    return not_negative(about_level - explained)
 
-    count = np.maximum(between(np.ones(len(x))), 1.0)
-    sum_y = between(y)
-    costs = between(y * y) - sum_y**2 / count
-    if lines:
-        sum_x = between(x)
-        spread_x = np.maximum(between(x * x) - sum_x**2 / count, 1e-9)
-        costs = costs - (between(x * y) - sum_x * sum_y / count) ** 2 / spread_x
-    found: Series = np.maximum(costs, 0.0)
-    return found
+
+def sums_between(values: Series) -> Series:
+    """(values + 1, values + 1) The sum of the values from `begin` to before `end`."""
+    sums = np.concatenate(
+        [
+            [0.0],
+            np.cumsum(values),
+        ]
+    )
+    between: Series = sums[None, :] - sums[:, None]
+    return between
+
+
+def not_negative(values: Series) -> Series:
+    """The values; 0 where rounding, or an end before its begin, made one negative."""
+    positive: Series = np.maximum(values, 0.0)
+    return positive
+
+
+def finite(values: Series) -> Series:
+    """The values that are known."""
+    return values[np.isfinite(values)]
 
 
 def middle(values: Series) -> float:
-    """The median of what is known, NaN where nothing is."""
-    known = values[np.isfinite(values)]
-    return float(np.median(known)) if len(known) else np.nan
+    """The median of the known values; NaN where none is known."""
+    seen = finite(values)
+    if not len(seen):
+        return np.nan
+    return float(np.median(seen))
 
 
 def spread(values: Series) -> float:
-    """The standard deviation of what is known, as its middle half has it; 0 of nothing."""
-    known = values[np.isfinite(values)]
-    return (
-        1.4826 * float(np.median(np.abs(known - np.median(known))))
-        if len(known)
-        else 0.0
-    )
+    """The standard deviation of the known values, estimated by their middle half; 0 where none is known."""
+    seen = finite(values)
+    if not len(seen):
+        return 0.0
+    distances = np.abs(seen - np.median(seen))
+    return MIDDLE_HALF * float(np.median(distances))
 
 
 def noise_of(y: Series) -> float:
-    """Standard deviation of a point about its neighbours; about those four points away too, within bounds, as noise
-    that lasts is more than it seems. What lies far off counts as three deviations.
+    """The standard deviation of a point about the mean of its neighbours.
+
+    Noise that lasts is larger than direct neighbours show. So neighbours some points
+    away count too, up to twice the first estimate.
     """
+    near = deviation_about(y, 1)
+    far = deviation_about(y, LASTING_LAG)
+    return max(near, min(far, 2 * near))
 
-    def away(lag: int) -> float:
-        if len(y) < 2 * lag + 3:
-            return 0.0
-        rest = y[lag:-lag] - (y[: -2 * lag] + y[2 * lag :]) / 2
-        reach = 3 * spread(rest)
-        return float(
-            np.std(np.clip(rest - np.median(rest), -reach, reach)) / np.sqrt(1.5)
-        )
 
-    near = away(1)
-    return max(near, min(away(4), 2 * near))
+def deviation_about(y: Series, lag: int) -> float:
+    """The standard deviation of a point about the points `lag` before and after it; 0 of too few points.
+
+    Points further away than three deviations count as three.
+    """
+    if len(y) < 2 * lag + 3:
+        return 0.0
+    neighbours = (y[: -2 * lag] + y[2 * lag :]) / 2
+    residuals = y[lag:-lag] - neighbours
+    centred = residuals - np.median(residuals)
+    reach = 3 * spread(residuals)
+    clipped = np.clip(centred, -reach, reach)
+    # The mean of two neighbours adds half a variance of its own.
+    return float(np.std(clipped) / np.sqrt(1.5))
 
 
 def weekday_effect(daily: Series) -> Series:
-    """What each day of the week (index modulo 7) lies above the mean of the week about it; 0 where too few are known.
+    """(7,) How far each day of the week lies above the week around it; 0 where too few days are known.
 
-    The middle of many weeks: neither a trend nor a step nor a reset misleads it.
+    The median of many weeks: neither a trend nor a step nor a reset misleads it. A
+    weekday is an index of `daily` modulo 7.
     """
-    if len(daily) < 14:
-        return np.zeros(7)
-    apart = np.full(len(daily), np.nan)
-    apart[3:-3] = daily[3:-3] - np.convolve(daily, np.full(7, 1 / 7), mode="valid")
-    effect = np.array([middle(apart[day::7]) for day in range(7)])
-    return effect - effect.mean() if np.isfinite(effect).all() else np.zeros(7)
+    no_effect = np.zeros(7)
+    if len(daily) < FEWEST_WEEKS * 7:
+        return no_effect
+    each_day = np.full(7, 1 / 7)
+    week_means = np.convolve(daily, each_day, mode="valid")
+    above = np.full(len(daily), np.nan)
+    above[3:-3] = daily[3:-3] - week_means
+    effect = np.array([middle(above[weekday::7]) for weekday in range(7)])
+    if not np.isfinite(effect).all():
+        return no_effect
+    return effect - effect.mean()
 
 
 def calm(values: Series, outlying: float) -> Series:
-    """Single values further than `outlying` from the middles of the three before and of the three after, on the same
-    side, are drawn to the mean of these.
+    """The values, with single outliers replaced by the level around them.
+
+    An outlier lies further than `outlying` above, or below, both the median of the
+    three values before it and the median of the three after it.
     """
-    out = values.copy()
-    for at in range(3, len(values) - 3):
-        before = float(np.median(values[at - 3 : at]))
-        after = float(np.median(values[at + 1 : at + 4]))
-        off = np.array([values[at] - before, values[at] - after])
-        if (off > outlying).all() or (off < -outlying).all():
-            out[at] = (before + after) / 2
-    return out
+    calmed = values.copy()
+    for index in range(3, len(values) - 3):
+        before = float(np.median(values[index - 3 : index]))
+        after = float(np.median(values[index + 1 : index + 4]))
+        distances = np.array(
+            [
+                values[index] - before,
+                values[index] - after,
+            ]
+        )
+        is_above = (distances > outlying).all()
+        is_below = (distances < -outlying).all()
+        if is_above or is_below:
+            calmed[index] = (before + after) / 2
+    return calmed
