@@ -73,8 +73,8 @@ def squares(x: Series, y: Series, *, lines: bool) -> Series:
 
     Row `begin` and column `end`: of the points from `begin` to before `end`.
     """
-    ones = np.ones(len(x))
-    count = np.maximum(sums_between(ones), 1.0)
+    each_point = np.ones(len(x))
+    count = np.maximum(sums_between(each_point), 1.0)
     sum_y = sums_between(y)
     about_level = sums_between(y * y) - sum_y**2 / count
     if not lines:
@@ -169,7 +169,8 @@ def weekday_effect(daily: Series) -> Series:
     effect = np.array([middle(above[weekday::7]) for weekday in range(7)])
     if not np.isfinite(effect).all():
         return no_effect
-    return effect - effect.mean()
+    centred: Series = effect - effect.mean()
+    return centred
 
 
 def calm(values: Series, outlying: float) -> Series:
