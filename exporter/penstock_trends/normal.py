@@ -1,7 +1,8 @@
 """What is normal for a queue, out of its hours: the longest silences, and its byte tables. Plain numpy."""
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,8 @@ from penstock_trends.kernel import HOUR
 
 FEWEST: Final = 10
 """Messages that left in an hour, before a share of them says something."""
+WINDOWS_AN_HOUR: Final = 12
+"""A share is judged over five minutes: all of an hour may have left within one such window."""
 SILENCES: Final = ("quiet", "away")
 INPUTS: Final = (
     "start", "n", "t0", "t1", "expected", "added", "acknowledged", "expired", "killed", "messages_max", "consumers_sum",
@@ -34,215 +37,407 @@ INPUTS: Final = (
     *(f"{name}_{what}" for name in SILENCES for what in ("max", "last", "until_min")),
 )  # fmt: skip
 Columns = dict[str, NDArray[np.float64]]
+Hours = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 HIGHEST: Final = {
     "peak": PEAK, "backlog": BACKLOG, "service": SERVICE, "pace": PACE, "expired": EXPIRED, "killed": KILLED,
 }  # fmt: skip
-"""Of an hour the highest, as a day has them: see `observation.usual`; shares as 0 to 1."""
+"""Column → its place in the table of days, which has the highest of each day (see `observation.usual`)."""
 SHARES: Final = ("expired", "killed")
+"""Columns from 0 to 1; the table of days has them in thousandths."""
 ONCE: Final = 2.0
-"""Times the service time of the days before, which a day counts at most: what was slow once is not usual by that."""
+"""Times the service time of the days before, which a day counts at most: one slow day does not change the usual."""
+FAST_PAUSE: Final = 60.0
+"""Longest pause, in seconds, that is taken for granted in an hour with messages."""
 
 
-def profile_of(hour: NDArray[np.int64], columns: Mapping[str, Column]) -> QueueProfile:
-    """What is normal by the last four weeks of `hour`: ascending numbers by `Calendar.hour` in UTC.
+def profile_of(hour: Hours, columns: Mapping[str, Column]) -> QueueProfile:
+    """The normal of the last four weeks up to the last hour.
 
-    columns: those of COLUMNS and HIGHEST that are known, by hour, NaN where an hour is not; until: the seconds of the
-    hour when its pause ended; mean_service, windows: seconds of a consumer for a message with a backlog, and how many
-    windows had one. A pause that is not given is as long as whole hours show it.
+    Args:
+        hour: (hours,) Ascending numbers by `Calendar.hour` in UTC.
+        columns: Those of COLUMNS and HIGHEST that are known, (hours,) each; NaN where
+            an hour is not known. Further ones: `until`, the second of the hour at which
+            its pause ended; `mean_service`, seconds of a consumer for a message with a
+            backlog; `windows`, how many windows had a backlog. Without `pause` a pause
+            is as long as whole hours show it.
     """
-    found = np.zeros((len(COLUMNS), WEEKS, HOURS), np.uint8)
-    days = np.zeros((HIGHS, DAYS), np.uint8)
+    by_hour = np.zeros((len(COLUMNS), WEEKS, HOURS), np.uint8)
+    by_day = np.zeros((HIGHS, DAYS), np.uint8)
     if not len(hour):
-        return QueueProfile(found, days, 0, UNKNOWN)
-    last = hour > hour[-1] - WEEKS * HOURS
-    hour = hour[last]
-    columns = {name: column[last] for name, column in columns.items()}
-    pause = columns["pause"] if "pause" in columns else pauses(hour, columns["inflow"])
-    for at, name in enumerate(COLUMNS):
-        column = pause if name == "pause" else columns.get(name)
-        if column is not None:
-            found[at, hour // HOURS % WEEKS, hour % HOURS] = packed(
-                column + (at in (INFLOW, OUTFLOW))
-            )
-    day = hour // 24 % DAYS
-    of_days = {at: columns[name] for name, at in HIGHEST.items() if name in columns}
-    of_days |= {
-        HIGHEST[name]: 1000 * columns[name] + 1 for name in SHARES if name in columns
-    }
-    least = unpacked(lowest(found[INFLOW : INFLOW + 1])[0]) - 1
-    until = columns.get("until", np.full(len(hour), 3600.0))
-    of_days[CLOCK] = missing(hour, np.nan_to_num(least), pause, until) + 1
-    for at, column in of_days.items():
-        np.maximum.at(days[at], day, packed(column))
-    in_order = np.arange(hour[-1] // 24 - DAYS + 1, hour[-1] // 24 + 1) % DAYS
-    days[SERVICE, in_order] = raised_by_steps(days[SERVICE, in_order])
-    service = usual_service(
-        *(
-            columns.get(name, np.zeros(len(hour)))
-            for name in ("mean_service", "windows")
-        )
+        return QueueProfile(by_hour, by_day, 0, UNKNOWN)
+    is_recent = hour > hour[-1] - WEEKS * HOURS
+    hour = hour[is_recent]
+    columns = {name: column[is_recent] for name, column in columns.items()}
+    if "pause" not in columns:
+        columns["pause"] = pauses(hour, columns["inflow"])
+    fill_hours(by_hour, hour, columns)
+    fill_days(by_day, hour, columns, least_inflow(by_hour))
+    nothing = np.zeros(len(hour))
+    return QueueProfile(
+        by_hour,
+        by_day,
+        weeks=len(np.unique(hour // HOURS)),
+        service=usual_service(
+            columns.get("mean_service", nothing),
+            columns.get("windows", nothing),
+        ),
     )
-    return QueueProfile(found, days, len({*(hour // HOURS).tolist()}), service)
+
+
+def fill_hours(by_hour: Bytes, hour: Hours, columns: Mapping[str, Column]) -> None:
+    """Write each known column into its table of hours. A byte cannot hold 0: counts of messages are 1 more."""
+    week = hour // HOURS % WEEKS
+    hour_of_week = hour % HOURS
+    for number, name in enumerate(COLUMNS):
+        if name in columns:
+            offset = 1 if number in (INFLOW, OUTFLOW) else 0
+            by_hour[number, week, hour_of_week] = packed(columns[name] + offset)
+
+
+def least_inflow(by_hour: Bytes) -> Column:
+    """(HOURS,) Messages that come in each hour of the week at least; 0 where nothing is known."""
+    tables = by_hour[INFLOW : INFLOW + 1]
+    least = unpacked(lowest(tables)[0])
+    return np.nan_to_num(least - 1)
+
+
+def fill_days(
+    by_day: Bytes,
+    hour: Hours,
+    columns: Mapping[str, Column],
+    least: Column,
+) -> None:
+    """Write the highest of each day into its table; least: see `least_inflow`."""
+    whole_hours = np.full(len(hour), 3600.0)
+    until = columns.get("until", whole_hours)
+    highest = highest_columns(columns)
+    highest[CLOCK] = missing(hour, least, columns["pause"], until) + 1
+    day = hour // 24
+    for number, column in highest.items():
+        np.maximum.at(by_day[number], day % DAYS, packed(column))
+    first_day = day[-1] - DAYS + 1
+    ascending = np.arange(first_day, day[-1] + 1) % DAYS
+    by_day[SERVICE, ascending] = raised_by_steps(by_day[SERVICE, ascending])
+
+
+def highest_columns(columns: Mapping[str, Column]) -> dict[int, Column]:
+    """The known columns by their place in the table of days."""
+    by_place = {}
+    for name, place in HIGHEST.items():
+        if name in columns:
+            column = columns[name]
+            by_place[place] = 1000 * column + 1 if name in SHARES else column
+    return by_place
 
 
 def raised_by_steps(days: Bytes) -> Bytes:
-    """Ascending days, each no more than ONCE the highest of those before; the first one than the usual of three."""
-    found = days.copy()
+    """The days, each at most ONCE the highest of those before it; the first at most ONCE the median of three.
+
+    days: (days,) Ascending, packed; 0 where nothing is known.
+    """
+    raised = days.copy()
+    with_number = np.flatnonzero(days).tolist()
+    if not with_number:
+        return raised
     step = int(packed(ONCE)) - 1
-    known = np.flatnonzero(days)
-    for n, at in enumerate(known):
-        highest = (
-            found[known[:n]].max()
-            if n
-            else np.percentile(days[known[:3]], 50, method="lower")
-        )
-        found[at] = min(int(days[at]), int(highest) + step)
-    return found
+    first, *later = with_number
+    first_three = days[with_number[:3]]
+    median = int(np.percentile(first_three, 50, method="lower"))
+    raised[first] = min(int(days[first]), median + step)
+    for day in later:
+        highest = int(raised[:day].max())
+        raised[day] = min(int(days[day]), highest + step)
+    return raised
 
 
 def usual_service(mean: Column, windows: Column) -> tuple[float, float]:
-    """Seconds, the low quantile as the agent learns it of windows, and on how many windows of all hours it rests."""
-    order = np.argsort(np.where(windows > 0, mean, np.inf))
-    reached = np.cumsum(windows[order])
-    if not reached[-1] > 0:
-        return UNKNOWN
-    return float(mean[order][np.searchsorted(reached, LOW * reached[-1])]), float(
-        reached[-1]
-    )
+    """Seconds of a consumer for a message, usually; and the number of windows that it rests on.
 
+    It is the low quantile of windows, as the agent learns it.
 
-def pauses(hour: NDArray[np.int64], inflow: Column) -> Column:
-    """Seconds without a message by the end of each hour, as far as whole hours show it."""
-    came = np.maximum.accumulate(np.where(inflow > 0, hour, -1))
-    known = np.where(came >= 0, (hour - came) * 3600.0, np.nan)
-    return np.where(
-        inflow > 0, np.minimum(60.0, 7200.0 / np.maximum(inflow, 1.0)), known
-    )
-
-
-def missing(
-    hour: NDArray[np.int64], least: Column, pause: Column, until: Column
-) -> Column:
-    """Messages that should have come in the longest pause of each hour. least: come in each hour of the week."""
-    numbers = np.arange(hour[0] - WEEKS * HOURS, hour[-1] + 1)
-    came = np.concatenate([[0.0], np.cumsum(least[numbers % HOURS])])
-    end = hour - numbers[0] + until / 3600
-    begin = np.clip(end - np.nan_to_num(pause) / 3600, 0.0, None)
-    grid = np.arange(len(came), dtype=np.float64)
-    return np.where(
-        np.isnan(pause),
-        np.nan,
-        np.interp(end, grid, came) - np.interp(begin, grid, came),
-    )
-
-
-def hours_of(rows: Mapping[str, NDArray[Any]]) -> tuple[NDArray[np.int64], Columns]:
-    """Of a queue's rows: the numbers of the hours that were seen, in UTC, and what `profile_of` takes.
-
-    Lives of its counters within an hour are put together. What came in a gap is left out, as its hour is not known.
+    Args:
+        mean: (hours,) Seconds in each hour.
+        windows: (hours,) Windows with a backlog in each hour.
     """
-    seen = rows["complete"] > 0
-    rows = {name: rows[name][seen] for name in INPUTS}
-    start, at = np.unique(rows["start"], return_inverse=True)
+    order = np.argsort(np.where(windows > 0, mean, np.inf))
+    windows_so_far = np.cumsum(windows[order])
+    total = windows_so_far[-1]
+    if not total > 0:
+        return UNKNOWN
+    quantile = np.searchsorted(windows_so_far, LOW * total)
+    return float(mean[order][quantile]), float(total)
 
-    def together(how: Any, values: NDArray[Any], begin: float) -> NDArray[np.float64]:
-        found = np.full(len(start), begin)
-        how.at(found, at, values.astype(np.float64))
-        return found
 
-    added, settled, expired, killed, polls, consumers = (
-        together(np.add, rows[name], 0.0)
-        for name in ("added", "acknowledged", "expired", "killed", "n", "consumers_sum")
+def pauses(hour: Hours, inflow: Column) -> Column:
+    """(hours,) Seconds without a message by the end of each hour, as whole hours show it; NaN before the first one."""
+    has_inflow = inflow > 0
+    last_inflow = np.maximum.accumulate(np.where(has_inflow, hour, -1))
+    idle = np.where(
+        last_inflow >= 0,
+        (hour - last_inflow) * 3600.0,
+        np.nan,
     )
-    depth, expected = (
-        together(np.fmax, rows[name], np.nan) for name in ("messages_max", "expected")
+    twice_the_mean = 7200.0 / np.maximum(inflow, 1.0)
+    return np.where(
+        has_inflow,
+        np.minimum(FAST_PAUSE, twice_the_mean),
+        idle,
     )
-    first = together(np.fmin, rows["t0"], np.nan)
-    last = together(np.fmax, rows["t1"], np.nan)
-    longest_step = GAP_POLLS * HOUR / np.maximum(expected, 1.0)
-    new = ~(first - np.append(np.nan, last[:-1]) <= longest_step)[: len(start)]
 
-    def silences(
-        name: str, ended: NDArray[np.bool_], hidden: Any, new: NDArray[np.bool_]
-    ) -> tuple[Column, Column]:
-        until = together(np.fmin, rows[f"{name}_until_min"], np.nan)
-        until = np.where(
-            ended & (until >= HOUR), 0.0, until
-        )  # between two hours: it is seen by the count alone
-        most = together(np.fmax, rows[f"{name}_max"], np.nan)
-        since = together(np.fmax, rows["t1"] - rows[f"{name}_last"], np.nan) - start
-        return longest(
-            start,
-            new,
-            ended | (until < HOUR),
-            Silences(until, most, since).or_hidden(HOUR * hidden),
-        )
 
-    unknown = np.isnan(
-        added
-    )  # whether a silence ended in them is not known, nor what was before the next hour
-    after_unknown = np.append(False, unknown[:-1])[: len(start)]
+def missing(hour: Hours, least: Column, pause: Column, until: Column) -> Column:
+    """(hours,) Messages that should have come in the longest pause of each hour; NaN where no pause is known.
 
-    absent = np.where(
-        depth > 0, np.maximum(1 - consumers / np.maximum(polls, 1.0), 0.0), 0.0
+    Args:
+        hour: (hours,) Ascending numbers.
+        least: (HOURS,) Messages that come in each hour of the week at least.
+        pause: (hours,) Seconds.
+        until: (hours,) The second of the hour at which the pause ended.
+    """
+    first = hour[0] - WEEKS * HOURS
+    numbers = np.arange(first, hour[-1] + 1)
+    so_far = np.concatenate(
+        [
+            [0.0],
+            np.cumsum(least[numbers % HOURS]),
+        ]
     )
-    starts_unknown = new | unknown | after_unknown
-    pause, until = silences("quiet", added > 0, 1.0, starts_unknown)
-    absence, _ = silences("away", absent < 1, absent, new)
-    left = settled + expired + killed
-    enough = np.where(left >= FEWEST, left, np.nan)
-    peak, pace, slowest = (
-        together(np.fmax, rows[f"{name}_max"], np.nan)
-        for name in ("peak", "pace", "service")
-    )
-    spent, busy = (
-        together(np.add, np.nan_to_num(rows[name]), 0.0)
-        for name in ("service_sum", "busy_sum")
-    )
+    hours_so_far = np.arange(len(so_far), dtype=np.float64)
+    end = hour - first + until / 3600
+    begin = np.clip(end - np.nan_to_num(pause) / 3600, 0.0, None)
+    by_end = np.interp(end, hours_so_far, so_far)
+    by_begin = np.interp(begin, hours_so_far, so_far)
+    return np.where(np.isnan(pause), np.nan, by_end - by_begin)
+
+
+# --- from hourly rows
+
+
+def hours_of(rows: Mapping[str, NDArray[Any]]) -> tuple[Hours, Columns]:
+    """(hours,) The numbers of the hours of a queue that were seen, in UTC; and the columns that `profile_of` takes.
+
+    Lives of its counters within an hour are put together. Messages that came in a gap
+    are left out, as their hour is not known.
+    """
+    hours = SeenHours.of_rows(rows)
+    pause, until = hours.pauses()
     columns = {
-        "inflow": added,
-        "outflow": settled,
+        "inflow": hours.total("added"),
+        "outflow": hours.total("acknowledged"),
         "pause": pause,
         "until": until,
-        "absence": np.maximum(absence, 1.0),
-        "backlog": depth,
-        # All of an hour may have gone within five minutes.
-        "expired": np.fmin(12 * expired / enough, 1.0),
-        "killed": np.fmin(12 * killed / enough, 1.0),
-        "peak": peak,
-        "pace": HOUR * pace,
-        "service": 1000 * slowest,
-        "mean_service": spent / np.where(busy > 0, busy, np.nan),
-        "windows": busy * HOUR / SECONDS / np.maximum(expected, 1.0),
+        "absence": hours.absences(),
+        "backlog": hours.highest("messages_max"),
     }
-    return start.astype(np.int64) // HOUR + Calendar().hour(0), columns
+    columns |= failure_columns(hours)
+    columns |= speed_columns(hours)
+    number = hours.start.astype(np.int64) // HOUR
+    return number + Calendar().hour(0), columns
 
 
-class Silences(NamedTuple):
-    """Of each hour, in seconds of it: until when the first silence lasted (HOUR: no end was seen), how long the longest
-    was, and when the last one began. NaN in days that an older kernel made.
+def failure_columns(hours: "SeenHours") -> Columns:
+    """(hours,) The highest shares of messages that expired, and that were killed."""
+    settled = hours.total("acknowledged")
+    expired = hours.total("expired")
+    killed = hours.total("killed")
+    left = settled + expired + killed
+    return {
+        "expired": highest_share(expired, left),
+        "killed": highest_share(killed, left),
+    }
+
+
+def speed_columns(hours: "SeenHours") -> Columns:
+    """(hours,) How fast messages come and consumers settle them, as `profile_of` takes it."""
+    spent = hours.known_total("service_sum")
+    busy = hours.known_total("busy_sum")
+    mean_service = spent / np.where(busy > 0, busy, np.nan)
+    windows = busy * HOUR / SECONDS / hours.expected_polls()
+    return {
+        "peak": hours.highest("peak_max"),
+        "pace": HOUR * hours.highest("pace_max"),
+        "service": 1000 * hours.highest("service_max"),
+        "mean_service": mean_service,
+        "windows": windows,
+    }
+
+
+def highest_share(part: Column, left: Column) -> Column:
+    """(hours,) Highest share that a part may have had within a window; NaN where too few messages left."""
+    enough = np.where(left >= FEWEST, left, np.nan)
+    return np.fmin(WINDOWS_AN_HOUR * part / enough, 1.0)
+
+
+def of_row_before(values: NDArray[Any], first: float) -> NDArray[Any]:
+    """(rows,) The value of the row before each; `first` for the first row."""
+    before = np.full_like(values, first)
+    before[1:] = values[:-1]
+    return before
+
+
+@dataclass(frozen=True, slots=True)
+class SeenHours:
+    """The rows of a queue by hour, of hours of which enough was seen.
+
+    Attributes:
+        rows: The columns of INPUTS, (rows,) each.
+        start: (hours,) Begin of each hour, ascending.
+        hour_of_row: (rows,) Index of the hour of each row.
     """
 
-    until: Column
-    most: Column
-    since: Column
+    rows: Mapping[str, NDArray[Any]]
+    start: NDArray[Any]
+    hour_of_row: NDArray[np.intp]
 
-    def or_hidden(self, seconds: Any) -> "Silences":
-        """Where they are not known as long as so many seconds of the hour allow."""
-        missing = np.isnan(self.until)
-        guesses = zip(self, (seconds, seconds, HOUR - seconds), strict=True)
-        return Silences(*(np.where(missing, guess, known) for known, guess in guesses))
+    @classmethod
+    def of_rows(cls, rows: Mapping[str, NDArray[Any]]) -> "SeenHours":
+        is_seen = rows["complete"] > 0
+        seen = {name: rows[name][is_seen] for name in INPUTS}
+        start, hour_of_row = np.unique(seen["start"], return_inverse=True)
+        return cls(seen, start, hour_of_row)
+
+    def total(self, name: str) -> Column:
+        """(hours,) The sum of a column; NaN where a row does not know it."""
+        return self._by_hour(np.add, self.rows[name], 0.0)
+
+    def known_total(self, name: str) -> Column:
+        """(hours,) The sum of a column over the rows that know it."""
+        return self._by_hour(np.add, np.nan_to_num(self.rows[name]), 0.0)
+
+    def highest(self, name: str) -> Column:
+        """(hours,) The highest known value of a column; NaN without any."""
+        return self._by_hour(np.fmax, self.rows[name], np.nan)
+
+    def lowest(self, name: str) -> Column:
+        """(hours,) The lowest known value of a column; NaN without any."""
+        return self._by_hour(np.fmin, self.rows[name], np.nan)
+
+    def _by_hour(self, merge: np.ufunc, values: NDArray[Any], begin: float) -> Column:
+        """(hours,) All values of each hour, merged one after the other, starting with `begin`."""
+        merged = np.full(len(self.start), begin)
+        merge.at(merged, self.hour_of_row, values.astype(np.float64))
+        return merged
+
+    def expected_polls(self) -> Column:
+        """(hours,) Polls that an hour should have, at least 1."""
+        return np.maximum(self.highest("expected"), 1.0)
+
+    def follows_gap(self) -> Mask:
+        """(hours,) True where the time before the hour was not seen."""
+        first_poll = self.lowest("t0")
+        last_poll_before = of_row_before(self.highest("t1"), np.nan)
+        longest_step = GAP_POLLS * HOUR / self.expected_polls()
+        is_near: Mask = first_poll - last_poll_before <= longest_step
+        return ~is_near
+
+    def pauses(self) -> tuple[Column, Column]:
+        """(hours,) Seconds of the longest pause of input in each hour, and the second at which it ended.
+
+        Where the counter is not known, neither the hour nor the one after it knows
+        whether a pause ended.
+        """
+        added = self.total("added")
+        is_unknown = np.isnan(added)
+        is_first = self.follows_gap() | is_unknown | of_row_before(is_unknown, False)
+        has_ended = added > 0
+        whole_hour = np.full(len(added), float(HOUR))
+        silences = self._silences("quiet", has_ended, whole_hour)
+        return longest(self.start, is_first, silences)
+
+    def absences(self) -> Column:
+        """(hours,) Seconds of the longest time in each hour for which messages had no consumer; at least 1."""
+        consumers = self.total("consumers_sum") / np.maximum(self.total("n"), 1.0)
+        absent_share = np.where(
+            self.highest("messages_max") > 0,
+            np.maximum(1 - consumers, 0.0),
+            0.0,
+        )
+        has_ended = absent_share < 1
+        silences = self._silences("away", has_ended, HOUR * absent_share)
+        seconds, _ = longest(self.start, self.follows_gap(), silences)
+        return np.maximum(seconds, 1.0)
+
+    def _silences(self, name: str, has_ended: Mask, hidden: Column) -> "Silences":
+        """The silences of a kind in each hour.
+
+        Args:
+            name: One of SILENCES.
+            has_ended: (hours,) True where other columns show that one ended.
+            hidden: (hours,) Seconds of a silence in an hour of which no silence is known.
+        """
+        until = self.lowest(f"{name}_until_min")
+        # A silence that ended between two hours is seen by the count alone.
+        until = np.where(has_ended & (until >= HOUR), 0.0, until)
+        begin = self.rows["t1"] - self.rows[f"{name}_last"]
+        last_begin = self._by_hour(np.fmax, begin, np.nan) - self.start
+        is_unknown = np.isnan(until)
+        most = self.highest(f"{name}_max")
+        return Silences(
+            has_ended=has_ended | (until < HOUR),
+            until=np.where(is_unknown, hidden, until),
+            longest=np.where(is_unknown, hidden, most),
+            last_begin=np.where(is_unknown, HOUR - hidden, last_begin),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Silences:
+    """The silences of each hour; (hours,) columns in seconds of the hour.
+
+    Days that an older kernel made do not know them: there they are as long as the rest
+    of the hour allows.
+
+    Attributes:
+        has_ended: Whether a silence ended in the hour.
+        until: Until when the first one lasted; HOUR: no end was seen.
+        longest: How long the longest one was that began and ended in the hour.
+        last_begin: When the last one began.
+    """
+
+    has_ended: Mask
+    until: Column
+    longest: Column
+    last_begin: Column
 
 
 def longest(
-    start: NDArray[Any], new: NDArray[np.bool_], ended: NDArray[np.bool_], of: Silences
+    start: NDArray[Any], is_first: Mask, silences: Silences
 ) -> tuple[Column, Column]:
-    """The longest silence of each hour, which may have begun in hours before, and until when in the hour it lasted; in
-    seconds, NaN where it began before what was seen. new: nothing is known of what was before; ended: one ended in it.
+    """(hours,) Seconds of the longest silence of each hour, and the second at which it ended.
+
+    The silence may have begun in hours before. NaN where it began before all hours that
+    were seen.
+
+    Args:
+        start: (hours,) Seconds since 1970.
+        is_first: (hours,) True where nothing is known of the time before the hour.
+        silences: Of each hour.
     """
-    row = np.arange(len(start))
-    run = np.maximum.accumulate(np.where(new, row, 0))
-    known = np.append(-1, np.maximum.accumulate(np.where(ended, row, -1)))[: len(start)]
-    begin = np.where(known >= run, (start + of.since)[known], np.nan) - start
-    found = np.where(ended, np.maximum(of.most, of.until - begin), HOUR - begin)
-    return found, np.where(ended & (of.until - begin >= of.most), of.until, HOUR)
+    begin = begin_of_first(start, is_first, silences)
+    until_first_end = silences.until - begin
+    seconds = np.where(
+        silences.has_ended,
+        np.maximum(silences.longest, until_first_end),
+        HOUR - begin,
+    )
+    first_is_longest = silences.has_ended & (until_first_end >= silences.longest)
+    return seconds, np.where(first_is_longest, silences.until, HOUR)
+
+
+def begin_of_first(start: NDArray[Any], is_first: Mask, silences: Silences) -> Column:
+    """(hours,) When the silence with which each hour begins began, in seconds after the begin of the hour: at most 0.
+
+    NaN where it began before all hours that were seen.
+    """
+    hour = np.arange(len(start))
+    first_of_run = np.maximum.accumulate(np.where(is_first, hour, 0))
+    last_end = np.maximum.accumulate(np.where(silences.has_ended, hour, -1))
+    begun_in = of_row_before(last_end, -1)
+    last_begin = start + silences.last_begin
+    begin: Column = np.where(
+        begun_in >= first_of_run,
+        last_begin[begun_in],
+        np.nan,
+    )
+    return begin - start
