@@ -1,19 +1,22 @@
-"""Forecasts of hourly series with intervals, and the back-test that says whether they are worth showing. Numpy only.
+"""Forecasts of hourly series with intervals, and the back-test that decides whether they are worth showing. Numpy only.
 
 An ensemble: direct ridge regressions on lags (two shapes, plain and on logarithms), the seasonal naives, medians by
 hour of the week, and theta; each weighs by the inverse fifth power of its error in rolling origins. Intervals come from
 the errors of the same origins, per series and horizon, with one quantile pooled over the fleet.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 Series = NDArray[np.float64]
+Hours = NDArray[np.int64]
+Factors = NDArray[np.floating[Any]]
 Model = Callable[[Series, int], Series]
+"""Hourly values without gaps, hours ahead → (hours ahead,)."""
 
 DAY: Final = 24
 WEEK: Final = 168
@@ -22,13 +25,26 @@ SHARPNESS: Final = 5.0
 """A model weighs by its error to the minus so much."""
 LEAST_DAYS: Final = 10
 """Of a series below this only the seasonal naive is made, and not shown."""
+INFLATIONS: Final = (1.2, 1.6)
+"""48 hours ahead, and a week."""
+DAILY_WIDTH: Final = 2.5
+"""Mean absolute errors in half an interval of 95 %."""
+SMALLEST_SCALE: Final = 0.02
+"""Of an expected error: as a share of the error of the seasonal naive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """values: by hour ahead. scale: expected absolute error by hour ahead. scores: errors of the back-test in units of
-    `scale`. daily: half the width of the 95 % interval of the sum of each 24 hours ahead. mase: of the ensemble, in
-    the back-test, over that of the seasonal naive (`naive`).
+    """A forecast and how good it would have been.
+
+    Attributes:
+        values: (hours,) By hour ahead.
+        scale: (hours,) Expected absolute error by hour ahead.
+        scores: (errors,) Errors of the back-test in units of `scale`, ascending.
+        daily: (days,) Half the width of the 95 % interval of the sum of each 24 hours
+            ahead.
+        mase: Error of the ensemble in the back-test, in units of the seasonal steps.
+        naive: The same of the seasonal naive.
     """
 
     values: Series
@@ -43,15 +59,24 @@ class Forecast:
         return bool(self.mase < self.naive)
 
 
+# --- models
+
+
 def seasonal_naive(season: int) -> Model:
+    """A model that repeats the last season; the last value where the series is shorter."""
+
     def model(y: Series, horizon: int) -> Series:
-        return (
-            np.tile(y[-season:], horizon // season + 1)[:horizon]
-            if len(y) >= season
-            else np.full(horizon, y[-1])
-        )
+        if len(y) < season:
+            return np.full(horizon, y[-1])
+        return repeated(y[-season:], horizon)
 
     return model
+
+
+def repeated(values: Series, horizon: int) -> Series:
+    """(horizon,) The values again and again."""
+    times = horizon // len(values) + 1
+    return np.tile(values, times)[:horizon]
 
 
 def week_medians(y: Series, horizon: int) -> Series:
@@ -59,9 +84,10 @@ def week_medians(y: Series, horizon: int) -> Series:
     weeks = min(len(y) // WEEK, 4)
     if weeks < 2:
         return seasonal_naive(DAY)(y, horizon)
-    recent = y[-weeks * WEEK :].reshape(weeks, WEEK)
-    usual = np.median(recent, axis=0)
-    return np.tile(usual + np.median(recent[-1] - usual), horizon // WEEK + 1)[:horizon]
+    by_week = y[-weeks * WEEK :].reshape(weeks, WEEK)
+    usual = np.median(by_week, axis=0)
+    moved = np.median(by_week[-1] - usual)
+    return repeated(usual + moved, horizon)
 
 
 THETA_WEEKS: Final = 4
@@ -71,35 +97,64 @@ LEAST_INDEX: Final = 0.02
 
 
 def theta(y: Series, horizon: int) -> Series:
-    """Without its rhythm by hour of the week: the smoothed level and half of the straight line's slope."""
+    """The smoothed level and half of the slope of the straight line, each without the rhythm by hour of the week."""
     weeks = min(len(y) // WEEK, 6)
     if weeks < 2:
         return seasonal_naive(DAY)(y, horizon)
-    recent = y[-weeks * WEEK :].reshape(weeks, WEEK)
-    means = recent.mean(axis=1)
-    tilt = np.polyfit(np.arange(weeks) * WEEK, means, 1)[
-        0
-    ]  # which is no rhythm of the week
-    levels = means[:, None] + tilt * (np.arange(WEEK) - (WEEK - 1) / 2)
-    index = np.median(recent / np.where(levels > 0, levels, 1.0), axis=0)
-    if levels.min() <= 0 or index.min() < LEAST_INDEX:
+    by_week = y[-weeks * WEEK :].reshape(weeks, WEEK)
+    rhythm = week_rhythm(by_week)
+    if rhythm is None:
         return week_medians(y, horizon)
-    flat = (recent / index).ravel()[-THETA_WEEKS * WEEK :]
-    weights = SMOOTHING * (1 - SMOOTHING) ** np.arange(len(flat))[::-1]
-    level = float(flat @ weights) / float(weights.sum())
-    at = np.arange(len(flat)) - (len(flat) - 1) / 2
-    slope = float(at @ flat) / float(at @ at)
-    ahead = np.arange(1, horizon + 1)
-    made: Series = (level + slope / 2 * ahead) * np.tile(index, horizon // WEEK + 1)[
-        :horizon
-    ]
-    return made
+    flat = (by_week / rhythm).ravel()[-THETA_WEEKS * WEEK :]
+    hours_ahead = np.arange(1, horizon + 1)
+    line = smoothed(flat) + slope_of(flat) / 2 * hours_ahead
+    forecast_: Series = line * repeated(rhythm, horizon)
+    return forecast_
+
+
+def week_rhythm(by_week: Series) -> Series | None:
+    """(WEEK,) By what factor each hour of the week is above its level; None where the rhythm is no factor.
+
+    by_week: (weeks, WEEK) values.
+    """
+    means = by_week.mean(axis=1)
+    begins = np.arange(len(means)) * WEEK
+    # A trend within the week is no rhythm.
+    trend = np.polyfit(begins, means, 1)[0]
+    from_centre = np.arange(WEEK) - (WEEK - 1) / 2
+    levels = means[:, None] + trend * from_centre
+    divisors = np.where(levels > 0, levels, 1.0)
+    factors: Series = np.median(by_week / divisors, axis=0)
+    if levels.min() <= 0 or factors.min() < LEAST_INDEX:
+        return None
+    return factors
+
+
+def smoothed(values: Series) -> float:
+    """The exponentially smoothed level at the end."""
+    age = np.arange(len(values))[::-1]
+    weights = SMOOTHING * (1 - SMOOTHING) ** age
+    return float(values @ weights) / float(weights.sum())
+
+
+def slope_of(values: Series) -> float:
+    """The slope of the straight line, by index."""
+    from_centre = np.arange(len(values)) - (len(values) - 1) / 2
+    return float(from_centre @ values) / float(from_centre @ from_centre)
+
+
+# --- regression
 
 
 @dataclass(frozen=True, slots=True)
 class Ridge:
-    """days, weeks: how many of the nearest days and whole weeks back are looked at; half_life: weeks after which an
-    hour of the past counts half; penalty: on standardised values.
+    """The shape of a regression.
+
+    Attributes:
+        days: Nearest days that it looks at.
+        weeks: Whole weeks back that it looks at.
+        half_life: Weeks after which an hour of the past counts half.
+        penalty: On standardised values.
     """
 
     days: int
@@ -111,29 +166,30 @@ class Ridge:
 NEAR: Final = Ridge(days=1, weeks=2, half_life=1.0, penalty=0.1)
 FAR: Final = Ridge(days=2, weeks=3, half_life=6.0, penalty=0.02)
 FADES: Final = (2.0, 8.0)
-"""Hours after which what is unusual at the origin counts a third."""
+"""Hours after which an unusual value at the origin counts a third."""
+LEVEL_SPANS: Final = (DAY, WEEK)
+"""Hours, over which recent levels are taken."""
 
 
 def ridge(shape: Ridge, *, logarithm: bool) -> Model:
-    """One regression per series for all hours ahead of one day: the same hour on earlier days, and recent levels."""
+    """A model with one regression for each day ahead: on the same hour of earlier days, and on recent levels."""
 
     def model(y: Series, horizon: int) -> Series:
         floor = min(float(y.min()), 0.0)
-        z = np.log1p(y - floor) if logarithm else y
-        spread = float(np.std(z)) or 1.0
-        centre = float(np.mean(z))
-        z = (z - centre) / spread
+        values = np.log1p(y - floor) if logarithm else y
+        spread = float(np.std(values)) or 1.0
+        centre = float(np.mean(values))
+        standardised = (values - centre) / spread
         days = [
-            _one_day(z, first, min(DAY, horizon - first), shape)
+            _one_day(standardised, first, min(DAY, horizon - first), shape)
             for first in range(0, horizon, DAY)
         ]
-        out = np.concatenate(days) * spread + centre
+        ahead = np.concatenate(days) * spread + centre
         if not logarithm:
-            return out
-        made: Series = (
-            np.expm1(np.minimum(out, np.log1p(2 * (y.max() - floor) + 1))) + floor
-        )
-        return made
+            return ahead
+        highest = np.log1p(2 * (y.max() - floor) + 1)
+        exponential: Series = np.expm1(np.minimum(ahead, highest))
+        return exponential + floor
 
     return model
 
@@ -141,177 +197,322 @@ def ridge(shape: Ridge, *, logarithm: bool) -> Model:
 def lags_of(length: int, ahead: int, shape: Ridge) -> list[int]:
     """Hours back to the nearest days and weeks that are known at the origin, with enough behind them to learn from."""
     nearest = ahead + DAY
-    wanted = {nearest + DAY * day for day in range(shape.days)}
-    wanted |= {
-        WEEK * week for week in range(1, shape.weeks + 1) if WEEK * week >= nearest
-    }
-    return sorted(lag for lag in wanted if lag + 2 * WEEK <= length) or [nearest]
+    days = {nearest + DAY * day for day in range(shape.days)}
+    weeks = {WEEK * week for week in range(1, shape.weeks + 1)}
+    known_weeks = {lag for lag in weeks if lag >= nearest}
+    longest = length - 2 * WEEK
+    lags = [lag for lag in days | known_weeks if lag <= longest]
+    return sorted(lags) or [nearest]
 
 
 def _one_day(z: Series, ahead: int, width: int, shape: Ridge) -> Series:
-    """Hours ahead+1 … ahead+width."""
+    """(width,) Forecast of the hours ahead+1 … ahead+width of a standardised series."""
     end = len(z)
-    lags = lags_of(len(z), ahead, shape)
-    targets = np.arange(max(*lags, ahead + DAY + WEEK), end)
-    if len(targets) < 2 * DAY:
+    features = Features(z, ahead, lags_of(end, ahead, shape))
+    first = max(*features.lags, ahead + DAY + WEEK)
+    if end - first < 2 * DAY:
         return np.tile(z[-DAY:], 2)[:width]
-    sums = np.concatenate([[0.0], np.cumsum(z)])
+    factors = regression(features, first, shape)
+    hours = np.arange(end + ahead, end + ahead + width)
+    day: Series = features.at(hours) @ factors
+    return day
 
-    def features(at: NDArray[np.int64]) -> Series:
-        # What is known ends where the origin of that hour of the day would have been.
-        lead = ahead + (at - end - ahead) % DAY
-        origin = np.clip(at - lead, WEEK, end)
-        levels = [(sums[origin] - sums[origin - span]) / span for span in (DAY, WEEK)]
+
+class Features:
+    """What a regression knows of an hour when it is forecast `ahead` hours, or up to a day more, before.
+
+    Attributes:
+        z: (hours,) Standardised values.
+        ahead: Hours from the origin to before the first hour that is forecast.
+        lags: Hours back to values that are features.
+    """
+
+    def __init__(self, z: Series, ahead: int, lags: Sequence[int]) -> None:
+        self.z = z
+        self.ahead = ahead
+        self.lags = lags
+        self._sums = np.concatenate(
+            [
+                [0.0],
+                np.cumsum(z),
+            ]
+        )
+
+    def at(self, hours: Hours) -> Series:
+        """(hours, features) The features of some hours, the constant last; hours beyond the series are those ahead."""
+        z = self.z
+        end = len(z)
+        # An hour of the past is forecast from as far as that hour of the day will be.
+        lead = self.ahead + (hours - end - self.ahead) % DAY
+        origin = np.clip(hours - lead, WEEK, end)
         last = z[origin - 1]
-        unusual = [last - z[np.maximum(origin - 1 - span, 0)] for span in (DAY, WEEK)]
-        faded = [one * np.exp(-lead / fade) for one in unusual for fade in FADES]
-        same = [z[np.minimum(at - lag, end - 1)] for lag in lags]
-        return np.stack([*same, *levels, *faded, last, np.ones(len(at))], axis=1)
+        same_hours = [z[np.minimum(hours - lag, end - 1)] for lag in self.lags]
+        columns = [
+            *same_hours,
+            *self._levels(origin),
+            *self._unusual(origin, lead),
+            last,
+            np.ones(len(hours)),
+        ]
+        return np.stack(columns, axis=1)
 
-    x = features(targets)
-    weighted = x * (0.5 ** ((end - targets) / (shape.half_life * WEEK)))[:, None]
+    def _levels(self, origin: Hours) -> list[Series]:
+        """(hours,) for each span: the mean of the values before the origin."""
+        return [
+            (self._sums[origin] - self._sums[origin - span]) / span
+            for span in LEVEL_SPANS
+        ]
+
+    def _unusual(self, origin: Hours, lead: Hours) -> list[Series]:
+        """(hours,) for each span and fade: the last value less the one a span earlier, fading with the lead."""
+        last = origin - 1
+        columns = []
+        for span in LEVEL_SPANS:
+            earlier = np.maximum(last - span, 0)
+            step = self.z[last] - self.z[earlier]
+            columns += [step * np.exp(-lead / fade) for fade in FADES]
+        return columns
+
+
+def regression(features: "Features", first: int, shape: Ridge) -> Factors:
+    """(features,) The factors of a weighted ridge regression, learned from all hours from `first` on."""
+    end = len(features.z)
+    hours = np.arange(first, end)
+    x = features.at(hours)
+    age = (end - hours) / (shape.half_life * WEEK)
+    weighted = x * (0.5**age)[:, None]
     penalty = shape.penalty * np.eye(x.shape[1])
-    penalty[-1, -1] = 1e-6
-    beta = np.linalg.solve(weighted.T @ x + penalty, weighted.T @ z[targets])
-    made: Series = features(np.arange(end + ahead, end + ahead + width)) @ beta
-    return made
+    penalty[-1, -1] = 1e-6  # the constant costs next to nothing
+    return np.linalg.solve(
+        weighted.T @ x + penalty,
+        weighted.T @ features.z[hours],
+    )
 
 
-MODELS: Final[dict[str, Model]] = {
-    "naive": seasonal_naive(DAY),
-    "naive_week": seasonal_naive(WEEK),
-    "week_medians": week_medians,
-    "theta": theta,
+REGRESSIONS: Final[dict[str, Model]] = {
     "near": ridge(NEAR, logarithm=False),
     "near_log": ridge(NEAR, logarithm=True),
     "far": ridge(FAR, logarithm=False),
     "far_log": ridge(FAR, logarithm=True),
 }
+MODELS: Final[dict[str, Model]] = {
+    "naive": seasonal_naive(DAY),
+    "naive_week": seasonal_naive(WEEK),
+    "week_medians": week_medians,
+    "theta": theta,
+    **REGRESSIONS,
+}
+
+
+# --- ensemble
+
+
+@dataclass(frozen=True, slots=True)
+class Backtest:
+    """The forecasts of each model from an origin in the past.
+
+    Attributes:
+        actual: (horizon,) The values that came.
+        forecasts: (horizon,) by model.
+        errors: Mean absolute error by model.
+    """
+
+    actual: Series
+    forecasts: Mapping[str, Series]
+    errors: Mapping[str, float]
 
 
 def forecast(y: Series, horizon: int, season: int = DAY) -> Forecast:
-    """y: hourly values without gaps, oldest first; horizon: hours ahead. What counts never falls below 0 unless y does.
+    """The forecast of the next hours with its back-test. A count never falls below 0 unless `y` does.
 
-    season: of the seasonal naive that the back-test compares with.
+    Args:
+        y: (hours,) Values without gaps, oldest first.
+        horizon: Hours ahead.
+        season: Hours, of the seasonal naive that the back-test compares with.
     """
-    origins = origins_of(len(y), horizon)
-    names = list(MODELS) if origins else ["naive"]
-    errors: dict[str, list[float]] = {name: [] for name in names} if origins else {}
-    made: list[dict[str, Series]] = []
-    for origin in origins:
-        now = {
-            name: clipped(MODELS[name](y[:origin], horizon), y[:origin])
-            for name in names
-        }
-        made.append(now)
-        for name in names:
-            errors[name].append(
-                float(np.abs(now[name] - y[origin : origin + horizon]).mean())
-            )
-    weights = weights_of(errors, names)
-    values = clipped(
-        mixed({name: MODELS[name](y, horizon) for name in names}, weights), y
-    )
-    unit = float(np.abs(y[season:] - y[:-season]).mean()) if len(y) > season else 0.0
-    if not origins or unit == 0:
-        unknown = np.full(horizon, np.nan)
-        return Forecast(
-            values, unknown, np.empty(0), unknown[: horizon // DAY], np.nan, np.nan
-        )
-    # Each origin is forecast by the weights of the others: its own errors must not choose for it.
-    residuals = np.stack([
-        mixed(now, weights_of({n: [e for j, e in enumerate(errors[n]) if j != i] for n in names}, names))
-        - y[origin : origin + horizon]
-        for i, (origin, now) in enumerate(zip(origins, made, strict=True))
-    ])  # fmt: skip
-    naive = [
-        seasonal_naive(season)(y[:origin], horizon) - y[origin : origin + horizon]
-        for origin in origins
-    ]
+    tests = [backtest(y, origin, horizon) for origin in origins_of(len(y), horizon)]
+    names = list(MODELS) if tests else ["naive"]
+    ahead = {name: MODELS[name](y, horizon) for name in names}
+    weights = weights_of([test.errors for test in tests], names)
+    values = clipped(mixed(ahead, weights), y)
+    unit = seasonal_step(y, season)
+    if not tests or unit == 0:
+        return without_backtest(values)
+    naive = naive_error(y, horizon, season)
+    return with_backtest(values, residuals_of(tests), naive, unit)
+
+
+def seasonal_step(y: Series, season: int) -> float:
+    """How far a value is from the one a season before it, in the mean; 0 where the series is not longer."""
+    if len(y) <= season:
+        return 0.0
+    steps = y[season:] - y[:-season]
+    return float(np.abs(steps).mean())
+
+
+def with_backtest(
+    values: Series, residuals: Series, naive: float, unit: float
+) -> Forecast:
+    """A forecast with its errors.
+
+    Args:
+        values: (horizon,) By hour ahead.
+        residuals: (origins, horizon) Errors of the back-test.
+        naive: Error of the seasonal naive in the back-test.
+        unit: In which errors are measured, see `seasonal_step`.
+    """
     scale = scale_of(residuals, unit)
+    errors = np.abs(residuals)
+    scores = (errors / scale).ravel()
+    hours_ahead = np.arange(1, len(values) + 1)
     return Forecast(
-        values,
-        scale * inflation(np.arange(1, horizon + 1)),
-        np.sort((np.abs(residuals) / scale).ravel()),
-        daily_width(residuals),
-        float(np.abs(residuals).mean() / unit),
-        float(np.abs(np.stack(naive)).mean() / unit),
+        values=values,
+        scale=scale * inflation(hours_ahead),
+        scores=np.sort(scores),
+        daily=daily_width(residuals),
+        mase=float(errors.mean() / unit),
+        naive=naive / unit,
+    )
+
+
+def without_backtest(values: Series) -> Forecast:
+    """A forecast of which no error is known."""
+    unknown = np.full(len(values), np.nan)
+    return Forecast(
+        values=values,
+        scale=unknown,
+        scores=np.empty(0),
+        daily=unknown[: len(values) // DAY],
+        mase=np.nan,
+        naive=np.nan,
     )
 
 
 def origins_of(length: int, horizon: int) -> list[int]:
-    """The origins of the back-test: the last ones first, a day apart, each with enough before it."""
-    found = [length - horizon - DAY * step for step in range(ORIGINS)]
-    return [origin for origin in found if origin >= max(LEAST_DAYS * DAY, 2 * horizon)]
+    """The origins of the back-test: the last ones first, a day apart, each with enough hours before it."""
+    last = length - horizon
+    origins = [last - DAY * step for step in range(ORIGINS)]
+    enough = max(LEAST_DAYS * DAY, 2 * horizon)
+    return [origin for origin in origins if origin >= enough]
+
+
+def backtest(y: Series, origin: int, horizon: int) -> Backtest:
+    """The forecasts of each model from an origin, beside the values that came."""
+    past = y[:origin]
+    actual = y[origin : origin + horizon]
+    forecasts = {
+        name: clipped(model(past, horizon), past) for name, model in MODELS.items()
+    }
+    errors = {
+        name: float(np.abs(values - actual).mean())
+        for name, values in forecasts.items()
+    }
+    return Backtest(actual, forecasts, errors)
+
+
+def residuals_of(tests: Sequence[Backtest]) -> Series:
+    """(origins, horizon) Errors of the ensemble in the back-test.
+
+    Each origin is forecast by the weights of the others: its own errors must not choose
+    for it.
+    """
+    residuals = []
+    for number, test in enumerate(tests):
+        others = [*tests[:number], *tests[number + 1 :]]
+        errors = [other.errors for other in others]
+        weights = weights_of(errors, list(test.forecasts))
+        residuals.append(mixed(test.forecasts, weights) - test.actual)
+    return np.stack(residuals)
+
+
+def naive_error(y: Series, horizon: int, season: int) -> float:
+    """The mean absolute error of the seasonal naive from the origins of the back-test."""
+    model = seasonal_naive(season)
+    residuals = [
+        model(y[:origin], horizon) - y[origin : origin + horizon]
+        for origin in origins_of(len(y), horizon)
+    ]
+    return float(np.abs(np.stack(residuals)).mean())
 
 
 def weights_of(
-    errors: dict[str, list[float]], names: Sequence[str]
+    errors: Sequence[Mapping[str, float]], names: Sequence[str]
 ) -> dict[str, float]:
-    if not errors or not errors[names[0]]:
+    """The weight of each model; they add up to 1. errors: of each origin, by model; without any all weigh the same."""
+    if not errors:
         return dict.fromkeys(names, 1 / len(names))
-    mean = {name: float(np.mean(errors[name])) + 1e-12 for name in names}
-    inverse = {name: mean[name] ** -SHARPNESS for name in names}
+    inverse = {}
+    for name in names:
+        mean = float(np.mean([origin[name] for origin in errors])) + 1e-12
+        inverse[name] = mean**-SHARPNESS
     total = sum(inverse.values())
-    return {name: inverse[name] / total for name in names}
+    return {name: weight / total for name, weight in inverse.items()}
 
 
-def mixed(made: dict[str, Series], weights: dict[str, float]) -> Series:
-    total: Series = np.sum(
-        [weights[name] * values for name, values in made.items()], axis=0
-    )
+def mixed(forecasts: Mapping[str, Series], weights: Mapping[str, float]) -> Series:
+    """(horizon,) The weighted sum of the forecasts."""
+    weighted = [weights[name] * values for name, values in forecasts.items()]
+    total: Series = np.sum(weighted, axis=0)
     return total
 
 
 def clipped(values: Series, y: Series) -> Series:
-    """Within what is thinkable: no count below 0, nothing far above what was ever seen."""
+    """The values within the thinkable: none below 0 unless `y` is, none much beyond the lowest and highest of `y`."""
     low = float(y.min())
     high = float(y.max())
     reach = high - low
-    return np.clip(
-        values,
-        min(low - reach, 0.0) if low < 0 else max(low - reach, 0.0),
-        high + reach,
-    )
+    lowest = max(low - reach, 0.0)
+    if low < 0:
+        lowest = low - reach
+    return np.clip(values, lowest, high + reach)
+
+
+# --- intervals
 
 
 def scale_of(residuals: Series, unit: float) -> Series:
-    """Usual error by hour ahead: by day ahead and hour of the day, drawn to the day's mean as the origins are few."""
+    """(horizon,) Usual absolute error of each hour ahead, drawn half-way to that of its day as the origins are few.
+
+    Args:
+        residuals: (origins, horizon) Errors of the back-test.
+        unit: Error of the seasonal naive.
+    """
     absolute = np.abs(residuals).mean(axis=0)
-    out = np.empty(len(absolute))
+    drawn = np.empty(len(absolute))
     for first in range(0, len(absolute), DAY):
-        day = absolute[first : first + DAY]
-        out[first : first + DAY] = (day + day.mean()) / 2
-    return np.maximum(out, 0.02 * unit)
+        hours = slice(first, first + DAY)
+        mean = absolute[hours].mean()
+        drawn[hours] = (absolute[hours] + mean) / 2
+    return np.maximum(drawn, SMALLEST_SCALE * unit)
 
 
-def inflation(hours: NDArray[np.int64]) -> Series:
-    """Of the interval by hours ahead: the errors of a back-test are a little smaller than those of what comes, and the
-    more so the further it looks, as its origins are only days apart.
+def inflation(hours: Hours) -> Series:
+    """(hours,) By what factor an interval is wider than the errors of the back-test, by hours ahead.
+
+    Those errors are a little smaller than the real ones, and the more so the further it
+    looks, as the origins are only days apart.
     """
     return np.interp(hours, [48, WEEK], INFLATIONS)
 
 
 def daily_width(residuals: Series) -> Series:
-    """Half the width of the 95 % interval of each day's sum, from the sums of the residuals: hours of a day err alike,
-    but not all the same way.
+    """(days,) Half the width of the 95 % interval of each day's sum, from the sums of the residuals.
+
+    The hours of a day err alike, but not all the same way.
     """
-    days = residuals.shape[1] // DAY
-    sums = np.abs(
-        residuals[:, : days * DAY].reshape(len(residuals), days, DAY).sum(axis=2)
-    )
+    origins, hours = residuals.shape
+    days = hours // DAY
+    by_day = residuals[:, : days * DAY].reshape(origins, days, DAY)
+    sums = np.abs(by_day.sum(axis=2))
     usual = (sums.mean(axis=0) + sums.mean()) / 2
-    width: Series = DAILY_WIDTH * usual * inflation(DAY * np.arange(1, days + 1))
+    hours_ahead = DAY * np.arange(1, days + 1)
+    width: Series = DAILY_WIDTH * usual * inflation(hours_ahead)
     return width
-
-
-INFLATIONS: Final = (1.2, 1.6)
-"""48 hours ahead, and a week."""
-DAILY_WIDTH: Final = 2.5
-"""Mean absolute errors in half an interval of 95 %."""
 
 
 def pooled_quantile(scores: Sequence[Series]) -> float:
     """How many scales wide an interval must be to hold 95 %, over the whole fleet; NaN without any."""
-    every = np.concatenate([np.empty(0), *scores])
-    return float(np.quantile(every, 0.95)) if len(every) else np.nan
+    pooled = np.concatenate([np.empty(0), *scores])
+    if not len(pooled):
+        return np.nan
+    return float(np.quantile(pooled, 0.95))

@@ -15,12 +15,19 @@ LEAST_WEEKS: Final = 3
 SIGMAS: Final = 2.4
 WIDER: Final = 1.4
 """As days that follow each other are alike."""
+MOST_MEMORY: Final = 0.8
+"""Correlation of a week with the one before it, beyond which it is not believed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """per_week: share (0.03: three percent more each week), between low and high with 95 % confidence; NaN: not known.
-    weeks: in which that was seen.
+    """Growth a week as a share: 0.03 is three percent more each week; NaN: not known.
+
+    Attributes:
+        per_week: Most likely.
+        low: With 95 % confidence it is not less.
+        high: With 95 % confidence it is not more.
+        weeks: In which it was seen.
     """
 
     per_week: float = np.nan
@@ -35,37 +42,97 @@ class Growth:
 
 
 def growth(daily: Series) -> Growth:
-    """Of totals by whole day, oldest first, NaN where one was not seen whole; since the last jump of level."""
-    daily = daily[-7 * WEEKS :]
-    jumps = change_points(daily)
-    daily = daily[jumps[-1].day :] if jumps else daily
+    """The growth since the last jump of level.
+
+    daily: (days,) Totals, oldest first; NaN where a day was not seen whole.
+    """
+    daily = since_last_jump(daily[-7 * WEEKS :])
     weeks = len(daily) / 7
-    padded = np.concatenate([np.full(-len(daily) % 7, np.nan), daily]).reshape(-1, 7)
-    logs = np.log(np.where(padded > 0, padded, np.nan))
-    i, j = np.triu_indices(len(logs), 1)
-    slope = middle(((logs[j] - logs[i]) / (j - i)[:, None]).ravel())
+    logs = logs_by_week(daily)
+    slope = slope_between_weeks(logs)
     if weeks < LEAST_WEEKS or not np.isfinite(slope):
         return Growth(weeks=weeks)
-    rest = logs - slope * np.arange(len(logs))[:, None]
-    rest = rest - np.array([middle(day) for day in rest.T])
-    seen = np.isfinite(rest)
-    of_week = np.array([np.nanmean(week) for week in rest if np.isfinite(week).any()])
-    n = len(of_week)
-    if n < LEAST_WEEKS:
+    residuals = without_slope(logs, slope)
+    week_means = means_by_week(residuals)
+    if len(week_means) < LEAST_WEEKS:
         return Growth(weeks=weeks)
-    apart = of_week - of_week.mean()
-    memory = float(
-        np.clip(apart[1:] @ apart[:-1] / max(float(apart @ apart), 1e-12), 0.0, 0.8)
-    )
-    deviation = max(spread(rest), 0.5 * float(rest[seen].std())) / np.sqrt(
-        7 * seen.mean()
-    )
-    reach = (
+    error = error_of_slope(residuals, week_means)
+    slopes = [slope - error, slope, slope + error]
+    low, per_week, high = np.expm1(slopes).tolist()
+    return Growth(per_week, low, high, weeks)
+
+
+def since_last_jump(daily: Series) -> Series:
+    """The days at the present level."""
+    jumps = change_points(daily)
+    if not jumps:
+        return daily
+    return daily[jumps[-1].day :]
+
+
+def logs_by_week(daily: Series) -> Series:
+    """(weeks, 7) Logarithms of the totals, the last week whole; NaN where a day had no traffic or is not known."""
+    before_first = np.full(-len(daily) % 7, np.nan)
+    by_week = np.concatenate([before_first, daily]).reshape(-1, 7)
+    return np.log(np.where(by_week > 0, by_week, np.nan))
+
+
+def slope_between_weeks(logs: Series) -> float:
+    """The median growth a week between each two equal weekdays; NaN without any pair."""
+    earlier, later = np.triu_indices(len(logs), 1)
+    weeks_between = (later - earlier)[:, None]
+    slopes = (logs[later] - logs[earlier]) / weeks_between
+    return middle(slopes.ravel())
+
+
+def without_slope(logs: Series, slope: float) -> Series:
+    """(weeks, 7) The logarithms without growth and without the usual level of each weekday."""
+    week = np.arange(len(logs))[:, None]
+    flat = logs - slope * week
+    levels = np.array([middle(weekday) for weekday in flat.T])
+    residuals: Series = flat - levels
+    return residuals
+
+
+def means_by_week(residuals: Series) -> Series:
+    """(known weeks,) The mean of each week of which a day is known."""
+    is_seen = np.isfinite(residuals).any(axis=1)
+    return np.array([np.nanmean(week) for week in residuals[is_seen]])
+
+
+def error_of_slope(residuals: Series, week_means: Series) -> float:
+    """How far the growth a week may be off with 95 % confidence, as a logarithm.
+
+    Args:
+        residuals: (weeks, 7) Logarithms without growth.
+        week_means: (known weeks,) The mean of each.
+    """
+    count = len(week_means)
+    memory = memory_of(week_means)
+    error = (
         SIGMAS
-        * deviation
-        * np.sqrt(12 / (n**3 - n))
+        * deviation_of_weeks(residuals)
+        * np.sqrt(12 / (count**3 - count))
         * np.sqrt((1 + memory) / (1 - memory))
         * WIDER
     )
-    low, made, high = np.expm1([slope - reach, slope, slope + reach]).tolist()
-    return Growth(made, low, high, weeks)
+    return float(error)
+
+
+def deviation_of_weeks(residuals: Series) -> float:
+    """The standard deviation of the mean of a week."""
+    is_seen = np.isfinite(residuals)
+    of_days = max(
+        spread(residuals),
+        0.5 * float(residuals[is_seen].std()),
+    )
+    days_a_week = 7 * is_seen.mean()
+    return float(of_days / np.sqrt(days_a_week))
+
+
+def memory_of(week_means: Series) -> float:
+    """The correlation of a week with the one before it, from 0 to MOST_MEMORY."""
+    distances = week_means - week_means.mean()
+    power = max(float(distances @ distances), 1e-12)
+    correlation = distances[1:] @ distances[:-1] / power
+    return float(np.clip(correlation, 0.0, MOST_MEMORY))
