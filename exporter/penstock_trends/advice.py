@@ -20,10 +20,11 @@ from penstock_trends.what_if import Advice, Steps, better_consumers, better_ring
 
 Plain = dict[str, Any]
 QUEUES: Final = 20
-"""For which each kind of advice is worked out, those that lost or waited most."""
+"""Most queues for each kind of advice: those that lost or waited most."""
 DAYS: Final = 14
 LEAST_DAYS: Final = 1.0
 WAITING: Final = 0.05
+"""Share of the polls with a backlog, from which more consumers may be advised."""
 DRAIN: Final = 900.0
 """Seconds that a backlog may last before more consumers are advised."""
 NUMBERS: Final = (
@@ -32,7 +33,7 @@ NUMBERS: Final = (
 )  # fmt: skip
 COLUMNS: Final = ("stamp", "sid", "inc", *NUMBERS)
 NOTHING: Final[Plain] = {"advice": [], "problem": ""}
-"""What a worker returns of a queue for which there is no advice."""
+"""The result of a worker for a queue without advice."""
 
 
 def advise(
@@ -41,181 +42,215 @@ def advise(
     queues: Sequence[Plain],
     failed: dict[str, str] | None = None,
 ) -> list[Plain]:
-    """Of the queues that lost by their ring or had a backlog; the polls are read on the workers. Raises StoreError.
+    """Advice for queues that lost messages by their ring, or had a backlog; the polls are read on the workers.
 
-    failed: gets queue → why its polls could not be replayed; the others have their advice all the same.
+    Raises StoreError.
+
+    Args:
+        session: Of Spark.
+        history: Raw polls.
+        queues: Their facts.
+        failed: Gets queue → why its polls could not be replayed; the others have their
+            advice all the same.
     """
     failed = {} if failed is None else failed
-    lost = sorted(
-        (q for q in queues if q["ring"] and (q["evicted"] or 0) > 0),
-        key=lambda q: -q["evicted"],
-    )
-    waited = sorted(
-        (
-            q
-            for q in queues
-            if not q["ring"] and q["consumers"] and (q["backlog_share"] or 0) >= WAITING
-        ),
-        key=lambda q: -q["backlog_share"],
-    )
-    named = {
-        series_id(q["broker"], q["address"], q["queue"]): q
-        for q in (*lost[:QUEUES], *waited[:QUEUES])
+    by_sid = {
+        series_id(queue["broker"], queue["address"], queue["queue"]): queue
+        for queue in (*most_lost(queues), *longest_waiting(queues))
     }
     units = [
-        (json.dumps({"paths": paths, "sids": list(named)}),)
+        json.dumps({"paths": paths, "sids": list(by_sid)})
         for paths in last_days(history)
     ]
-    if not named or not units:
+    if not by_sid or not units:
         return []
-    columns = ", ".join(
-        f"{name} {'long' if name in ('sid', 'inc') else 'double'}" for name in COLUMNS
-    )
-    polls = session.createDataFrame(units, "unit string").repartition(len(units))
-    polls = polls.mapInArrow(partial(read_units, history.url), columns)
-    found = (
-        polls.groupBy("sid")
-        .applyInPandas(replayed, "sid long, found string")
-        .toPandas()
-    )
-    by_sid = {
-        sid: json.loads(text)
-        for sid, text in zip(found["sid"], found["found"], strict=True)
-    }
+    results = replayed_by_sid(session, history, units)
     rows = []
-    for sid, queue in named.items():
-        of_queue = by_sid.get(sid, NOTHING)
-        rows += [
-            one | {name: queue[name] for name in ("broker", "address", "queue")}
-            for one in of_queue["advice"]
-        ]
-        if of_queue["problem"]:
-            failed[f"{queue['queue']} on {queue['broker']}"] = of_queue["problem"]
+    for sid, queue in by_sid.items():
+        result = results.get(sid, NOTHING)
+        name = {key: queue[key] for key in ("broker", "address", "queue")}
+        rows += [advice | name for advice in result["advice"]]
+        if result["problem"]:
+            failed[f"{queue['queue']} on {queue['broker']}"] = result["problem"]
     return rows
 
 
+def most_lost(queues: Sequence[Plain]) -> list[Plain]:
+    """The queues whose rings evicted most messages."""
+    losing = [
+        queue for queue in queues if queue["ring"] and (queue["evicted"] or 0) > 0
+    ]
+    losing.sort(key=lambda queue: -queue["evicted"])
+    return losing[:QUEUES]
+
+
+def longest_waiting(queues: Sequence[Plain]) -> list[Plain]:
+    """The queues with consumers and without a ring that had a backlog for most of the time."""
+    waiting = [
+        queue
+        for queue in queues
+        if not queue["ring"]
+        and queue["consumers"]
+        and (queue["backlog_share"] or 0) >= WAITING
+    ]
+    waiting.sort(key=lambda queue: -queue["backlog_share"])
+    return waiting[:QUEUES]
+
+
+def replayed_by_sid(
+    session: Any, history: Store, units: Sequence[str]
+) -> dict[int, Plain]:
+    """The result for each queue by its sid, as `replayed` makes it on the workers. units: files and queues as JSON."""
+    types = {"sid": "long", "inc": "long"}
+    columns = ", ".join(f"{name} {types.get(name, 'double')}" for name in COLUMNS)
+    rows = [(unit,) for unit in units]
+    polls = session.createDataFrame(rows, "unit string").repartition(len(units))
+    polls = polls.mapInArrow(partial(read_units, history.url), columns)
+    results = polls.groupBy("sid").applyInPandas(replayed, "sid long, found string")
+    table = results.toPandas()
+    return {
+        sid: json.loads(text)
+        for sid, text in zip(table["sid"], table["found"], strict=True)
+    }
+
+
 def last_days(history: Store, days: float = DAYS) -> list[list[str]]:
-    """The raw files of queues, by day, of the last days there are."""
+    """The paths of the raw files of queues, by day, of the last days of the history."""
     by_day: dict[str, list[str]] = {}
     for entry in current(history):
         kind, day, _ = partition(entry)
         if kind == QUEUE.name:
             by_day.setdefault(day, []).append(entry.path)
-    newest = max((start_of(day, ALL_DAY) for day in by_day), default=0.0)
+    begins = {day: start_of(day, ALL_DAY) for day in by_day}
+    newest = max(begins.values(), default=0.0)
     return [
         sorted(by_day[day])
         for day in sorted(by_day)
-        if newest - start_of(day, ALL_DAY) < days * DAY
+        if newest - begins[day] < days * DAY
     ]
 
 
 def polls_of(
     history: Store, paths: Sequence[str], sids: Sequence[int]
 ) -> dict[str, Any]:
-    """The polls of some queues; stamp in seconds, what a poll did not say NaN. Files that cannot be read are left out:
-    what came in them is not replayed, like a gap. Raises StoreError where it is the store's fault.
+    """The polls of some queues; stamp in seconds, NaN where a poll did not report a number.
+
+    Files that cannot be read are left out: messages that came in them are not replayed,
+    like those of a gap. Raises StoreError where it is the fault of the store.
     """
     wanted = pa.array(sids, pa.int64())
 
     def mask(rows: Any) -> Any:
-        return pc.and_(pc.is_in(rows["sid"], wanted), pc.is_valid(rows["stamp"]))
+        is_wanted = pc.is_in(rows["sid"], wanted)
+        return pc.and_(is_wanted, pc.is_valid(rows["stamp"]))
 
-    there = [
+    empty = read(history, [], QUEUE, COLUMNS)
+    tables = [
         attempt({}, path, read, history, [path], QUEUE, COLUMNS, mask) for path in paths
     ]
-    table = pa.concat_tables(
-        [read(history, [], QUEUE, COLUMNS), *(one for one in there if one is not None)]
-    )
-    table, _ = possible(table, QUEUE)
-    found = {
+    readable = [table for table in tables if table is not None]
+    table, _ = possible(pa.concat_tables([empty, *readable]), QUEUE)
+    columns = {
         name: pc.fill_null(table[name].cast(pa.float64()), np.nan).to_numpy()
         for name in NUMBERS
     }
-    found |= {
-        name: pc.fill_null(table[name].cast(pa.int64()), 0).to_numpy()
-        for name in ("sid", "inc", "stamp")
-    }
-    found = dict(observed_once(found))
-    return found | {"stamp": found["stamp"] / MICRO}
+    for name in ("sid", "inc", "stamp"):
+        columns[name] = pc.fill_null(table[name].cast(pa.int64()), 0).to_numpy()
+    polls = dict(observed_once(columns))
+    return polls | {"stamp": polls["stamp"] / MICRO}
 
 
 def of_present_ring(polls: dict[str, Any]) -> tuple[dict[str, Any], float]:
-    """The polls since the ring was set to what it is at the last poll, and its size; inf without one."""
+    """The polls since the ring was set to its size at the last poll, ascending; and that size, inf without one."""
     order = np.argsort(polls["stamp"])
     rings = np.where(polls["ring_limit"] > 0, polls["ring_limit"], np.inf)[order]
-    since = np.flatnonzero(rings != rings[-1:])[-1:] + 1
-    begin = int(since[0]) if len(since) else 0
-    return {name: column[order[begin:]] for name, column in polls.items()}, float(
-        rings[-1]
-    ) if len(rings) else np.inf
+    if not len(rings):
+        return {name: column[order] for name, column in polls.items()}, np.inf
+    present = float(rings[-1])
+    others = np.flatnonzero(rings != present)
+    begin = int(others[-1]) + 1 if len(others) else 0
+    since = order[begin:]
+    return {name: column[since] for name, column in polls.items()}, present
 
 
 def read_units(url: str, batches: Iterator[Any]) -> Iterator[Any]:
-    """In a Spark worker."""
+    """The polls of each unit, in a Spark worker."""
+    store = Store(url)
     for batch in batches:
         for text in batch.column(0).to_pylist():
             unit = json.loads(text)
-            found = polls_of(Store(url), unit["paths"], unit["sids"])
-            yield pa.record_batch(
-                [pa.array(found[name]) for name in COLUMNS], names=list(COLUMNS)
-            )
+            polls = polls_of(store, unit["paths"], unit["sids"])
+            arrays = [pa.array(polls[name]) for name in COLUMNS]
+            yield pa.record_batch(arrays, names=list(COLUMNS))
 
 
 def replayed(polls: Any) -> Any:
-    """In a Spark worker: the polls of one queue as a pandas frame → one row with its advice, or why there is none."""
+    """One row with the advice for a queue, or why there is none, of a pandas frame of its polls; in a Spark worker."""
     import pandas as pd  # noqa: PLC0415 - comes with Spark
 
-    found = dict(NOTHING)
+    result = dict(NOTHING)
     try:
-        found["advice"] = advice_of({name: polls[name].to_numpy() for name in COLUMNS})
+        columns = {name: polls[name].to_numpy() for name in COLUMNS}
+        result["advice"] = advice_of(columns)
     except Exception as error:  # noqa: BLE001 - one queue's surprise must not end the report of the fleet
-        found["problem"] = f"{type(error).__name__}: {error}"
-    return pd.DataFrame({"sid": polls["sid"].iloc[:1], "found": [json.dumps(found)]})
+        result["problem"] = f"{type(error).__name__}: {error}"
+    return pd.DataFrame(
+        {
+            "sid": polls["sid"].iloc[:1],
+            "found": [json.dumps(result)],
+        }
+    )
 
 
 def steps_of(polls: dict[str, Any]) -> Steps:
-    """What left: by reason, or in one number where that is all there is. A scheduled message comes when it is due;
-    what a consumer buffers takes no room of a ring, and no other consumer gets it.
+    """The steps between polls.
+
+    Messages that left are counted by reason, or in one number where that is all there
+    is. A scheduled message comes when it is due; a buffered one takes no room of a
+    ring, and no other consumer gets it.
     """
-    reasons = [np.nan_to_num(polls[name]) for name in ("expired", "killed")]
+    expired = np.nan_to_num(polls["expired"])
+    killed = np.nan_to_num(polls["killed"])
     left = np.where(
         np.isnan(polls["acknowledged"]),
         polls["removed"],
-        polls["acknowledged"] + sum(reasons),
+        polls["acknowledged"] + (expired + killed),
     )
-    scheduled, buffered = (
-        np.nan_to_num(polls[name]) for name in ("scheduled", "delivering")
-    )
+    scheduled = np.nan_to_num(polls["scheduled"])
+    buffered = np.nan_to_num(polls["delivering"])
     ready = np.maximum(polls["messages"] - scheduled - buffered, 0)
-    return steps(polls["stamp"], polls["inc"], polls["added"] - scheduled, left, ready)
+    due = polls["added"] - scheduled
+    return steps(polls["stamp"], polls["inc"], due, left, ready)
 
 
 def advice_of(polls: dict[str, Any]) -> list[Plain]:
-    """What a ring with losses, or a queue with a backlog, should have; nothing without a day of polls."""
+    """The setting that a ring with losses, or a queue with a backlog, should have; nothing without a day of polls."""
     polls, ring = of_present_ring(polls)
-    of = steps_of(polls)
-    if of.days < LEAST_DAYS:
+    replayable = steps_of(polls)
+    if replayable.days < LEAST_DAYS:
         return []
-    consumers = float(polls["consumers"][-1])
-    span = f"In the {of.days:.0f} days seen"
+    span = f"In the {replayable.days:.0f} days seen"
     if np.isfinite(ring):
-        found = better_ring(of, ring)
-        return [] if found is None else [ring_advice(found, ring, span)]
-    found = better_consumers(of, consumers, DRAIN) if consumers > 0 else None
-    if found is None:
+        better = better_ring(replayable, ring)
+        return [] if better is None else [ring_advice(better, ring, span)]
+    consumers = float(polls["consumers"][-1])
+    if not consumers > 0:
+        return []
+    better = better_consumers(replayable, consumers, DRAIN)
+    if better is None:
         return []
     present = round(consumers)
-    wanted = round(present * found.setting.consumers) if found.setting else present + 1
-    return [consumer_advice(found, present, span, more_are_idle(polls, wanted))]
+    wanted = present + 1
+    if better.setting:
+        wanted = round(present * better.setting.consumers)
+    idle = more_are_idle(polls, wanted)
+    return [consumer_advice(better, present, span, idle)]
 
 
 def more_are_idle(polls: dict[str, Any], wanted: int) -> str:
     """Why not all of so many consumers would get messages, by what was last known; empty where they would."""
-    names = "exclusive", "max_consumers", "groups", "grouped"
-    last = {
-        name: next(iter(polls[name][np.isfinite(polls[name])][::-1]), np.nan)
-        for name in names
-    }
+    names = ("exclusive", "max_consumers", "groups", "grouped")
+    last = {name: last_known(polls[name]) for name in names}
     if last["exclusive"] > 0:
         return "More consumers would stand by: the queue is exclusive. Make its one consumer faster"
     if 0 < last["max_consumers"] < wanted:
@@ -225,10 +260,16 @@ def more_are_idle(polls: dict[str, Any], wanted: int) -> str:
     return ""
 
 
-def ring_advice(found: Advice, ring: float, span: str) -> Plain:
-    setting = found.setting
-    outcome = found.outcome
-    now = found.now
+def last_known(values: Any) -> float:
+    """The last known value; NaN without any."""
+    known_values = values[np.isfinite(values)]
+    return float(known_values[-1]) if len(known_values) else np.nan
+
+
+def ring_advice(better: Advice, ring: float, span: str) -> Plain:
+    setting = better.setting
+    outcome = better.outcome
+    now = better.now
     evidence = f"{span} a ring of {ring:,.0f} lost {now.lost:,.0f} of {now.came:,.0f} messages."
     if setting is None:
         do = (
@@ -240,38 +281,48 @@ def ring_advice(found: Advice, ring: float, span: str) -> Plain:
     return {"subject": "ring size", "evidence": evidence, "do": do}
 
 
-def consumer_advice(found: Advice, count: int, span: str, idle: str) -> Plain:
-    outcome = found.outcome
-    now = found.now
+def consumer_advice(better: Advice, count: int, span: str, idle: str) -> Plain:
+    """Advice on the number of consumers.
+
+    Args:
+        better: A number that is good enough, if there is one.
+        count: The present number.
+        span: The days that were replayed, as a text.
+        idle: Why more consumers would get no messages; empty where they would.
+    """
+    outcome = better.outcome
+    now = better.now
     evidence = (
         f"{span} a backlog lasted up to {duration(now.drain)} and reached {now.peak:,.0f} messages, with {count}"
         f" consumer{'' if count == 1 else 's'}."
     )
     if idle:
         return {"subject": "too slow consumers", "evidence": evidence, "do": f"{idle}."}
-    wanted = (
-        f"{round(count * found.setting.consumers)} consumers" if found.setting else ""
-    )
     would = f"would have lasted {duration(outcome.drain)} at most and reached {outcome.peak:,.0f} messages."
-    do = (
-        f"{wanted}: the backlog {would}"
-        if wanted
-        else f"Three times the consumers do not help: the backlog {would}"
-    )
+    if better.setting:
+        wanted = round(count * better.setting.consumers)
+        do = f"{wanted} consumers: the backlog {would}"
+    else:
+        do = f"Three times the consumers do not help: the backlog {would}"
     return {"subject": "too few consumers", "evidence": evidence, "do": do}
 
 
 def utilised(clients: Sequence[Plain], queues: Sequence[Plain]) -> None:
-    """Adds to each client `pace`, of one consumer of its queue, and `utilisation`: what comes at the busiest over what
-    its consumers can do. None = not known: there was never enough to do.
+    """Add to each client the pace of one consumer of its queue, and its utilisation.
+
+    That is the inflow at the busiest over the rate that its consumers can handle. None
+    = not known: they never had enough to do.
     """
-    by_name = {(q["broker"], q["address"], q["queue"]): q for q in queues}
+    by_name = {queue_name(queue): queue for queue in queues}
     for client in clients:
-        queue = by_name.get((client["broker"], client["address"], client["queue"]))
+        queue = by_name.get(queue_name(client))
         client["pace"] = queue and queue["pace"]["rate"]
         able = (client["pace"] or 0.0) * (client["consumers"] or 0.0)
-        client["utilisation"] = (
-            queue["busiest_rate"] / able
-            if queue and queue["busiest_rate"] and able
-            else None
-        )
+        client["utilisation"] = None
+        if queue and queue["busiest_rate"] and able:
+            client["utilisation"] = queue["busiest_rate"] / able
+
+
+def queue_name(row: Plain) -> tuple[str, str, str]:
+    """Broker, address and queue."""
+    return row["broker"], row["address"], row["queue"]

@@ -152,7 +152,7 @@ def last_true(mask: Mask) -> Rows:
 def by_pieces(
     work: Callable[[Columns], dict[str, Column]], rows: Columns
 ) -> dict[str, Column]:
-    """The columns that `work` makes of the rows, whole hours of a life at a time: it needs several times their memory."""
+    """The columns that `work` makes of the rows, some hours at a time: it needs several times their memory."""
     edges = edges_of_pieces(starts_of_hours(rows), len(rows["stamp"]))
     pieces = [
         work({name: column[begin:end] for name, column in rows.items()})

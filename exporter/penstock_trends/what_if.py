@@ -1,10 +1,10 @@
 """What another setting would have done: the polls of a queue, replayed with another ring, limit, number of consumers or
-traffic. Advice is given only with what it would have done.
+traffic. Each piece of advice names the outcome that it would have had.
 
-Assumes that producers would not have reacted, and that consumers in a larger number each keep their pace.
+A replay assumes that producers would not have reacted, and that each of more consumers keeps its pace.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isnan
 from typing import Final, Literal
 
@@ -12,19 +12,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 Series = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 Policy = Literal["drop", "block", "page"]
 BUSY_POLLS: Final = 50
 UNSEEN: Final = 3.0
-"""Times the usual interval, after which what came between two polls is not replayed."""
+"""Times the usual interval, after which a step between two polls is not replayed."""
 RESERVE: Final = 1.1
 KEPT: Final = 0.999
-"""Of the messages, that a size is good enough for."""
+"""Share of the messages, from which a size is good enough."""
+MORE_CONSUMERS: Final = (1.25, 1.5, 2, 3)
+"""Times the present number, that are tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """From poll to poll of one queue. seconds; came; able: messages that its consumers could take in it; depth: before
-    it, NaN where the step goes on from the one before.
+    """The steps from poll to poll of one queue, (steps,) columns.
+
+    Attributes:
+        seconds: Length of the step.
+        came: Messages that came in it.
+        able: Messages that its consumers could take in it.
+        depth: Messages before it; NaN where the step goes on from the one before.
     """
 
     seconds: Series
@@ -39,8 +47,15 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """ring, limit: messages. policy: of a full limit; drop includes FAIL and REJECT_NEWEST, block for
-    FLOW_CONTROL; REMOVE_OLDEST is a ring. consumers, traffic: times what there was.
+    """A setting that is tried.
+
+    Attributes:
+        ring: Messages.
+        limit: Messages.
+        policy: Of a full limit; drop includes FAIL and REJECT_NEWEST, block is
+            FLOW_CONTROL; REMOVE_OLDEST is a ring.
+        consumers: Times the present number.
+        traffic: Times the present traffic.
     """
 
     ring: float = np.inf
@@ -49,12 +64,24 @@ class Setting:
     consumers: float = 1.0
     traffic: float = 1.0
 
+    def limit_if(self, policy: Policy) -> float:
+        """The limit if it has this policy; else inf."""
+        return self.limit if self.policy == policy else np.inf
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """came, lost (evicted, or refused by the limit): messages. waited: seconds that all messages together waited
-    outside of a blocking limit. paging: seconds over a paging limit; paged: most messages over it. peak: most messages
-    in it. drain: longest time with more in it than one step takes, seconds. left: messages at the end.
+    """The outcome of a setting.
+
+    Attributes:
+        came: Messages.
+        lost: Messages that were evicted, or refused by the limit.
+        waited: Seconds that all messages together waited outside of a blocking limit.
+        paging: Seconds over a paging limit.
+        paged: Most messages over it.
+        peak: Most messages in the queue.
+        drain: Longest time, in seconds, with more in it than one step takes.
+        left: Messages at the end.
     """
 
     came: float
@@ -70,148 +97,302 @@ class Outcome:
 def steps(
     stamp: Series, inc: NDArray[np.int64], added: Series, left: Series, messages: Series
 ) -> Steps:
-    """Of polls in any order: seconds, life of the counters, counters of all that came and of all that left but for
-    evictions, message count. NaN where a poll did not say; such polls are left out.
+    """The steps between polls. Polls of which a number is not known are left out.
+
+    Args:
+        stamp: (polls,) Seconds, in any order.
+        inc: (polls,) Life of the counters.
+        added: (polls,) Counter of all messages that came.
+        left: (polls,) Counter of all that left except by eviction.
+        messages: (polls,) Message count.
     """
-    known = np.isfinite(added + left + messages)
-    order = np.flatnonzero(known)[np.argsort(stamp[known], kind="stable")]
-    stamp, added, left, messages = (
-        column[order] for column in (stamp, added, left, messages)
+    is_known = np.isfinite(added + left + messages)
+    known_rows = np.flatnonzero(is_known)
+    by_time = np.argsort(stamp[known_rows], kind="stable")
+    order = known_rows[by_time]
+    return steps_in_order(
+        stamp[order],
+        inc[order],
+        added[order],
+        left[order],
+        messages[order],
     )
+
+
+def steps_in_order(
+    stamp: Series, inc: NDArray[np.int64], added: Series, left: Series, messages: Series
+) -> Steps:
+    """The steps between polls that ascend by time, all of whose numbers are known; arguments: see `steps`."""
     seconds = np.diff(stamp)
-    came = np.diff(added)
+    arrived = np.diff(added)
     taken = np.diff(left)
-    usual = float(np.median(seconds[seconds > 0])) if (seconds > 0).any() else 0.0
-    whole = (
-        (np.diff(inc[order]) == 0)
-        & (came >= 0)
-        & (taken >= 0)
-        & (seconds > 0)
-        & (seconds <= UNSEEN * usual)
+    before = messages[:-1]
+    never_fell = (np.diff(inc) == 0) & (arrived >= 0) & (taken >= 0)
+    is_whole = never_fell & is_near(seconds)
+    follows_whole = np.concatenate([[False], is_whole])[:-1]
+    return Steps(
+        seconds=seconds[is_whole],
+        came=arrived[is_whole],
+        able=capacity(seconds, taken, before, is_whole)[is_whole],
+        depth=np.where(follows_whole, np.nan, before)[is_whole],
     )
-    depth = np.where(np.concatenate([[False], whole])[:-1], np.nan, messages[:-1])
-    able = capacity(seconds, taken, messages[:-1], whole)
-    return Steps(seconds[whole], came[whole], able[whole], depth[whole])
 
 
-def capacity(
-    seconds: Series, taken: Series, before: Series, whole: NDArray[np.bool_]
-) -> Series:
-    """What the consumers could take in each step. Where there was more before it than they took, they never waited:
-    it is what they took. Else at least what they took in the last such steps, those of a standstill left out.
+def is_near(seconds: Series) -> Mask:
+    """(steps,) True where a step has a length and is no gap."""
+    has_length = seconds > 0
+    if not has_length.any():
+        return has_length
+    usual = float(np.median(seconds[has_length]))
+    is_short: Mask = seconds <= UNSEEN * usual
+    return has_length & is_short
+
+
+def capacity(seconds: Series, taken: Series, before: Series, is_whole: Mask) -> Series:
+    """(steps,) Messages that the consumers could take in each step.
+
+    Where there were more before it than they took, they never waited: it is the number
+    that they took. Else it is at least their pace in the last such steps.
+
+    Args:
+        seconds: (steps,) Length.
+        taken: (steps,) Messages that they took.
+        before: (steps,) Messages before the step.
+        is_whole: (steps,) True for steps that are replayed.
     """
-    busy = whole & (before > taken)
-    if not whole.any():
+    if not is_whole.any():
         return taken
-    often, at_best = np.quantile((taken / seconds)[whole], [0.9, 0.99])
-    # Chosen by what was there, not by what they took: else it would be their slow steps.
-    works = busy & (before >= 1.5 * often * seconds) & (taken > 0)
-    before_it = np.append(False, works[:-1])
-    after_it = np.append(works[1:], False)
-    # A standstill, and the step in which it begins or ends, say nothing of the pace.
-    at = np.flatnonzero(
-        (works & (before_it | after_it)) | (busy & before_it & after_it)
+    is_busy = is_whole & (before > taken)
+    often, at_best = np.quantile((taken / seconds)[is_whole], [0.9, 0.99])
+    # Chosen by the messages before it, not by those taken: these would be slow steps.
+    has_enough = before >= 1.5 * often * seconds
+    paced = steps_with_pace(is_busy, is_busy & has_enough & (taken > 0))
+    pace = at_best
+    if len(paced):
+        pace = recent_pace(seconds, taken, paced)
+    return np.where(
+        is_busy,
+        taken,
+        np.maximum(taken, pace * seconds),
     )
-    if not len(at):
-        return np.where(busy, taken, np.maximum(taken, at_best * seconds))
-    sums = np.concatenate(
-        [np.zeros((2, 1)), np.cumsum([taken[at], seconds[at]], axis=1)], axis=1
-    )
-    end = np.clip(np.searchsorted(at, np.arange(len(taken)), side="right"), 1, len(at))
-    messages, time = sums[:, end] - sums[:, np.maximum(end - BUSY_POLLS, 0)]
-    return np.where(busy, taken, np.maximum(taken, messages / time * seconds))
 
 
-def replay(of: Steps, setting: Setting) -> Outcome:
-    """One pass over the steps; 80,000 take 50 ms."""
-    came = of.came * setting.traffic
-    able = of.able * setting.consumers
-    ring = min(setting.ring, setting.limit if setting.policy == "drop" else np.inf)
-    gate = setting.limit if setting.policy == "block" else np.inf
-    edge = setting.limit if setting.policy == "page" else np.inf
-    depth = outside = lost = waited = paging = paged = peak = drain = draining = 0.0
+def steps_with_pace(is_busy: Mask, works: Mask) -> NDArray[np.intp]:
+    """The numbers of the steps that show a pace. works: (steps,) True where consumers had enough and took some.
+
+    A standstill, and the step in which it begins or ends, show none.
+    """
+    worked_before = np.append(False, works[:-1])
+    works_after = np.append(works[1:], False)
+    has_neighbour = works & (worked_before | works_after)
+    is_between = is_busy & worked_before & works_after
+    return np.flatnonzero(has_neighbour | is_between)
+
+
+def recent_pace(seconds: Series, taken: Series, paced: NDArray[np.intp]) -> Series:
+    """(steps,) Messages a second in the last BUSY_POLLS paced steps up to each one, or in the first paced step.
+
+    paced: the numbers of the steps that show a pace.
+    """
+    messages = sums_from_0(taken[paced])
+    time = sums_from_0(seconds[paced])
+    step = np.arange(len(taken))
+    paced_so_far = np.searchsorted(paced, step, side="right")
+    end = np.clip(paced_so_far, 1, len(paced))
+    begin = np.maximum(end - BUSY_POLLS, 0)
+    pace: Series = (messages[end] - messages[begin]) / (time[end] - time[begin])
+    return pace
+
+
+def sums_from_0(values: Series) -> Series:
+    """(values + 1,) The sum of the values before each number."""
+    return np.concatenate(
+        [
+            [0.0],
+            np.cumsum(values),
+        ]
+    )
+
+
+def replay(steps: Steps, setting: Setting) -> Outcome:
+    """The outcome of a setting; 80,000 steps take 50 ms."""
+    steps = replace(
+        steps,
+        came=steps.came * setting.traffic,
+        able=steps.able * setting.consumers,
+    )
+    course = course_of(
+        steps,
+        ring=min(setting.ring, setting.limit_if("drop")),
+        gate=setting.limit_if("block"),
+    )
+    paging_limit = setting.limit_if("page")
+    over_limit = [max(depth - paging_limit, 0.0) for depth in course.depth]
+    is_paging = np.array(over_limit) > 0
+    waited = course.outside * steps.seconds
+    paging = steps.seconds * is_paging
+    return Outcome(
+        came=float(steps.came.sum()),
+        lost=total(course.lost),
+        waited=total(waited),
+        paging=total(paging),
+        paged=highest(over_limit),
+        peak=highest(course.depth),
+        drain=longest_drain(steps, np.array(course.depth)),
+        left=course.depth[-1] if course.depth else 0.0,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """The course of a replay, in messages by step.
+
+    Attributes:
+        depth: In the queue after the step; an int where it is that of a setting.
+        outside: Kept outside of a blocking limit after the step.
+        lost: In the step.
+    """
+
+    depth: list[float]
+    outside: Series
+    lost: Series
+
+
+def course_of(steps: Steps, ring: float, gate: float) -> Course:
+    """The course of a queue with a ring, whose producers wait at a gate.
+
+    Args:
+        steps: With the traffic and the consumers that are tried.
+        ring: Messages beyond which the queue loses some.
+        gate: Messages beyond which none gets into the queue.
+    """
+    depths: list[float] = []
+    outsides = []
+    losses = []
+    depth = 0.0
+    outside = 0.0
     rows = zip(
-        of.seconds.tolist(),
-        came.tolist(),
-        able.tolist(),
-        of.depth.tolist(),
+        steps.came.tolist(),
+        steps.able.tolist(),
+        steps.depth.tolist(),
         strict=True,
     )
-    for seconds, more, could, begin in rows:
-        if not isnan(begin):  # it does not go on from the step before
-            depth = min(begin, ring)
+    for arriving, able, depth_before in rows:
+        if not isnan(depth_before):  # the step does not go on from the one before
+            depth = min(depth_before, ring)
             outside = 0.0
-            draining = 0.0
-        depth += more + outside
-        depth -= min(depth, could)
+        depth += arriving + outside
+        depth -= min(depth, able)
         outside = max(depth - gate, 0.0)
         depth -= outside
-        waited += outside * seconds
-        lost += max(depth - ring, 0.0)
+        losses.append(max(depth - ring, 0.0))
         depth = min(depth, ring)
-        peak = max(peak, depth)
-        if depth > edge:
-            paging += seconds
-            paged = max(paged, depth - edge)
-        draining = draining + seconds if depth > could else 0.0
-        drain = max(drain, draining)
-    return Outcome(float(came.sum()), lost, waited, paging, paged, peak, drain, depth)
+        depths.append(depth)
+        outsides.append(outside)
+    return Course(depths, np.array(outsides), np.array(losses))
+
+
+def longest_drain(steps: Steps, depth: Series) -> float:
+    """The longest time, in seconds, after whose steps the queue holds more than one step takes.
+
+    depth: (steps,) Messages after the step.
+    """
+    is_draining = depth > steps.able
+    begins_anew = ~np.isnan(steps.depth)
+    longest = 0.0
+    drain = 0.0
+    rows = zip(
+        steps.seconds.tolist(),
+        is_draining.tolist(),
+        begins_anew.tolist(),
+        strict=True,
+    )
+    for seconds, drains, begins in rows:
+        if begins or not drains:
+            drain = 0.0
+        if drains:
+            drain += seconds
+            longest = max(longest, drain)
+    return longest
+
+
+def total(values: Series) -> float:
+    """The sum, added up step by step; 0 without any."""
+    return float(np.cumsum(values)[-1]) if len(values) else 0.0
+
+
+def highest(values: list[float]) -> float:
+    """The highest value; 0 without any."""
+    return max(values, default=0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """setting: the smallest that keeps what is wanted, None where no size helps; now: with the present one."""
+    """A better setting.
+
+    Attributes:
+        setting: The smallest that is good enough; None where no size helps.
+        outcome: Of that setting, or of the largest one.
+        now: Outcome of the present setting.
+    """
 
     setting: Setting | None
     outcome: Outcome
     now: Outcome
 
 
-def better_ring(of: Steps, present: float) -> Advice | None:
+def better_ring(steps: Steps, present: float) -> Advice | None:
     """The smallest ring that would have lost at most a thousandth; None where the present one lost no more than that.
 
-    No size helps where a backlog without a bound would still be there at the end: more comes than leaves.
+    No size helps where a backlog without a bound would still exist at the end: more
+    comes than leaves.
     """
-    now = replay(of, Setting(ring=present))
-    unbounded = replay(of, Setting())
+    now = replay(steps, Setting(ring=present))
     bearable = (1 - KEPT) * now.came
     if now.lost <= bearable:
         return None
+    unbounded = replay(steps, Setting())
     if unbounded.left > unbounded.peak / 2:
         return Advice(None, unbounded, now)
-    low = present
-    good = unbounded.peak
-    while good - low > 0.05 * good:
-        size = (low + good) / 2
-        low, good = (
-            (low, size)
-            if replay(of, Setting(ring=size)).lost <= bearable
-            else (size, good)
-        )
-    setting = Setting(ring=float(rounded(RESERVE * good)))
-    return Advice(setting, replay(of, setting), now)
+    too_small = present
+    enough = unbounded.peak
+    while enough - too_small > 0.05 * enough:
+        size = (too_small + enough) / 2
+        if replay(steps, Setting(ring=size)).lost <= bearable:
+            enough = size
+        else:
+            too_small = size
+    setting = Setting(ring=float(rounded(RESERVE * enough)))
+    return Advice(setting, replay(steps, setting), now)
 
 
-def better_consumers(of: Steps, present: float, drain: float) -> Advice | None:
-    """So many consumers that no backlog would have lasted longer than `drain` seconds, at most three times as many;
-    None where none did.
+def better_consumers(steps: Steps, present: float, drain: float) -> Advice | None:
+    """The fewest consumers with which no backlog would have lasted longer than `drain` seconds; None where none did.
+
+    At most three times the present number are tried.
     """
-    now = replay(of, Setting())
+    now = replay(steps, Setting())
     if now.drain <= drain:
         return None
     count = max(round(present), 1)
     outcome = now
-    for more in sorted(
-        {count + 1, *(int(np.ceil(count * times)) for times in (1.25, 1.5, 2, 3))}
-        - {count}
-    ):
-        outcome = replay(of, Setting(consumers=more / count))
+    for more in numbers_above(count):
+        setting = Setting(consumers=more / count)
+        outcome = replay(steps, setting)
         if outcome.drain <= drain:
-            return Advice(Setting(consumers=more / count), outcome, now)
+            return Advice(setting, outcome, now)
     return Advice(None, outcome, now)
 
 
+def numbers_above(count: int) -> list[int]:
+    """The numbers of consumers to try, ascending: one more, then MORE_CONSUMERS times as many."""
+    numbers = {count + 1}
+    numbers |= {int(np.ceil(count * times)) for times in MORE_CONSUMERS}
+    return sorted(numbers - {count})
+
+
 def rounded(value: float) -> int:
-    """Up, to two digits."""
-    unit = 10 ** max(len(str(int(value))) - 2, 0)
+    """The value, rounded up to two digits."""
+    digits = len(str(int(value)))
+    unit = 10 ** max(digits - 2, 0)
     return int(-(-value // unit) * unit)
