@@ -1,12 +1,11 @@
-"""The live rules over raw history: what would have been raised with other rules, how often, for how long, where.
+"""The live rules over raw history: which conditions other rules would have raised, how often, for how long, where.
 
-A unit of work is some brokers, a part of their addresses and a slice of time; it begins to judge some hours early, so
-that what the rules learn is there when its slice begins. Spark spreads the units; episodes are those of the trends.
+A unit of work is a broker, a part of its addresses and a slice of time. It begins to judge some hours early, so that
+the rules have learned enough when its slice begins. Spark spreads the units; episodes are those of the trends.
 """
 
 import json
 import pickle
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass, field
 from functools import partial
@@ -33,12 +32,18 @@ POLLED: Final = (
 
 
 class BacktestError(PenstockError):
-    """There is nothing to judge, and what to do."""
+    """There is nothing to judge; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """A condition from its begin to its end, seconds since 1970. open: still active at the last poll."""
+    """A condition from its begin to its end.
+
+    Attributes:
+        begin: Seconds since 1970.
+        end: Seconds since 1970.
+        open: Whether it was still active at the last poll.
+    """
 
     broker: str
     address: str
@@ -57,18 +62,30 @@ class Episode:
 
 @dataclass(frozen=True, slots=True)
 class BacktestPlan:
-    """warm_up: seconds judged before each slice. slice: its length in days, 0 for one slice over all."""
+    """How the history is judged.
+
+    Attributes:
+        span: Of time.
+        warm_up: Seconds judged before each slice.
+        slice: Days of a slice; 0 for one slice over all.
+        parts: Of the addresses of each Artemis broker; 0 = by the number of its queues.
+    """
 
     span: Span = field(default_factory=lambda: Span(-np.inf, np.inf))
     warm_up: float = 24 * 3600.0
     slice: float = 0.0
     parts: int = 0
-    """Of the addresses of each Artemis broker; 0 = by the number of its queues."""
 
 
 @dataclass(frozen=True, slots=True)
 class BacktestResult:
-    """rules: by the rules given; agent: as the agent reported them at the time. polls: by broker, judged."""
+    """The episodes of a back-test.
+
+    Attributes:
+        rules: By the given rules.
+        agent: As the agent reported them at the time.
+        polls: Judged polls by broker.
+    """
 
     rules: list[Episode]
     agent: list[Episode]
@@ -80,121 +97,153 @@ def backtest(
 ) -> BacktestResult:
     """Judge the raw history again. Raises BacktestError where there is none."""
     hours = hours_of(history)
-    whole = span_of(history, hours)
-    span = Span(max(plan.span.begin, whole.begin), min(plan.span.end, whole.end))
+    span = within(plan.span, span_of(history, hours))
     if span.begin >= span.end:
         raise BacktestError(
             f"{history.url}: holds no polls of this time; `penstock history list` says what there is"
         )
     units = [json.dumps(unit) for unit in units_of(history, hours, span, plan)]
     # The rules travel with the function: they are objects, made where the configuration can be read.
-    work = partial(judge_units, history.url, pickle.dumps(dict(policies)), plan.warm_up)
+    rules = pickle.dumps(dict(policies))
+    work = partial(judge_units, history.url, rules, plan.warm_up)
     with clear_errors():
         rows = spread(session, units, work, SCHEMA).persist()
-        polled = rows.where("condition IS NULL").selectExpr("broker", *POLLED, "polls")
-        polled.createOrReplaceTempView("polls")
-        counts = session.sql(
-            "SELECT broker, sum(polls) AS polls FROM polls GROUP BY broker ORDER BY broker"
-        ).collect()
-        if not counts:
+        polls = polls_by_broker(session, rows)
+        if not polls:
             raise BacktestError(
                 f"{history.url}: its polls of this time were imported; rules need what an agent kept itself"
             )
-        paths = [
-            path for files in hours.values() for path in files.get(CONDITION.name, [])
-        ]
-        told = tables.frame(session, history, paths, tables.REPORTS).where(
-            f"condition NOT LIKE '{INCIDENT}%'"
-        )
-        told = told.where(
-            f"unix_micros(stamp) BETWEEN {round(span.begin * 1e6)} AND {round(span.end * 1e6) - 1}"
-        )
-        again = episodes(session, rows.where("condition IS NOT NULL"))
+        reported = reports_of_agent(session, history, hours, span)
         return BacktestResult(
-            again, episodes(session, told), {row.broker: row.polls for row in counts}
+            rules=episodes(session, rows.where("condition IS NOT NULL")),
+            agent=episodes(session, reported),
+            polls=polls,
         )
+
+
+def polls_by_broker(session: Any, rows: Any) -> dict[str, int]:
+    """How many polls of each broker were judged. Makes the view `polls`, by which `episodes` knows when polls end."""
+    polled = rows.where("condition IS NULL").selectExpr("broker", *POLLED, "polls")
+    polled.createOrReplaceTempView("polls")
+    counts = session.sql(
+        "SELECT broker, sum(polls) AS polls FROM polls GROUP BY broker ORDER BY broker"
+    )
+    return {row.broker: row.polls for row in counts.collect()}
+
+
+def reports_of_agent(session: Any, history: Store, hours: Hours, span: Span) -> Any:
+    """A DataFrame of the conditions that agents reported in a span of time, without incidents."""
+    paths = [path for files in hours.values() for path in files.get(CONDITION.name, [])]
+    reports = tables.frame(session, history, paths, tables.REPORTS)
+    begin = round(span.begin * 1e6)
+    last = round(span.end * 1e6) - 1
+    conditions = reports.where(f"condition NOT LIKE '{INCIDENT}%'")
+    return conditions.where(f"unix_micros(stamp) BETWEEN {begin} AND {last}")
 
 
 def episodes(session: Any, reports: Any) -> list[Episode]:
-    """By the query of the trends, of the polls in the view `polls`."""
+    """The episodes of reports, sorted; by the query of the trends, for the polls in the view `polls`."""
     reports.createOrReplaceTempView("condition")
     rows = session.sql(tables.sql("episodes", unseen=UNSEEN)).collect()
-    names = ("broker", "address", "queue", "client", "condition", "severity")
-    found = [
-        Episode(
-            **{name: row[name] for name in names},
-            begin=row.begin.timestamp(),
-            end=row.end.timestamp(),
-            open=row.open,
-        )
-        for row in rows
-    ]
-    return sorted(found, key=astuple)
+    return sorted(map(episode_of, rows), key=astuple)
 
 
-# --- what there is
+def episode_of(row: Any) -> Episode:
+    """The episode in a row of the query."""
+    return Episode(
+        broker=row.broker,
+        address=row.address,
+        queue=row.queue,
+        client=row.client,
+        condition=row.condition,
+        severity=row.severity,
+        begin=row.begin.timestamp(),
+        end=row.end.timestamp(),
+        open=row.open,
+    )
+
+
+# --- units of work
+
+
+def within(span: Span, whole: Span) -> Span:
+    """The time that both spans have; empty where the end is not after the begin."""
+    return Span(
+        max(span.begin, whole.begin),
+        min(span.end, whole.end),
+    )
 
 
 def span_of(history: Store, hours: Hours) -> Span:
-    """From the first poll to just after the last."""
-    stamps = [
-        stamp
-        for (_, first), last in zip(
-            [*hours.items()][:1], [*hours.values()][-1:], strict=True
-        )
-        for files in (first, last)
-        for stamp in read(history, files.get(BROKER.name, []), BROKER, ["stamp"])[
-            "stamp"
-        ]
-        .cast(pa.int64())
-        .to_pylist()
+    """The time from the first poll to just after the last; empty without any."""
+    files = list(hours.values())
+    paths = [
+        path for hour in files[:1] + files[-1:] for path in hour.get(BROKER.name, [])
     ]
-    return (
-        Span(min(stamps) / 1e6, max(stamps) / 1e6 + 1e-6) if stamps else Span(0.0, 0.0)
-    )
+    rows = read(history, paths, BROKER, ["stamp"])
+    stamps = rows["stamp"].cast(pa.int64()).to_pylist()
+    if not stamps:
+        return Span(0.0, 0.0)
+    return Span(min(stamps) / 1e6, max(stamps) / 1e6 + 1e-6)
 
 
 def units_of(
     history: Store, hours: Hours, span: Span, plan: BacktestPlan
 ) -> Iterator[dict[str, Any]]:
-    """One per broker, part and slice."""
-    sizes: dict[str, int] = defaultdict(int)
+    """A unit for each broker, part and slice."""
+    kinds = kinds_by_broker(history, hours)
+    sizes = queues_by_broker(history, hours, span)
+    slices = slices_of(span, plan.slice * DAY)
+    for broker, kind in sorted(kinds.items()):
+        parts = parts_of_broker(kind, sizes.get(broker, 0), plan)
+        for slice_ in slices:
+            for part in range(parts):
+                yield {
+                    "broker": broker,
+                    "begin": slice_.begin,
+                    "end": slice_.end,
+                    "parts": parts,
+                    "part": part,
+                }
+
+
+def slices_of(span: Span, seconds: float) -> list[Span]:
+    """The span in slices of so many seconds, the last one shorter; 0: in one."""
+    length = span.end - span.begin
+    step = seconds or length
+    begins = [
+        span.begin + number * step for number in range(int(np.ceil(length / step)))
+    ]
+    return [Span(begin, min(begin + step, span.end)) for begin in begins]
+
+
+def parts_of_broker(kind: str, queues: int, plan: BacktestPlan) -> int:
+    """In how many parts the addresses of a broker are judged."""
+    if kind != "artemis":
+        # An OpenMQ connection shares one limit among its destinations: they are judged together.
+        return 1
+    return plan.parts or -(-max(queues, 1) // QUEUES_A_PART)
+
+
+def kinds_by_broker(history: Store, hours: Hours) -> dict[str, str]:
+    """The kind of each broker, as it was polled last."""
     kinds: dict[str, str] = {}
     for files in hours.values():
-        rows = read(
-            history, files.get(BROKER.name, []), BROKER, ["broker", "broker_kind"]
-        )
-        kinds |= zip(
-            *(
-                rows[name].cast(pa.string()).to_pylist()
-                for name in ("broker", "broker_kind")
-            ),
-            strict=True,
-        )
-    last = [
+        paths = files.get(BROKER.name, [])
+        rows = read(history, paths, BROKER, ["broker", "broker_kind"])
+        brokers = rows["broker"].cast(pa.string()).to_pylist()
+        broker_kinds = rows["broker_kind"].cast(pa.string()).to_pylist()
+        kinds |= zip(brokers, broker_kinds, strict=True)
+    return kinds
+
+
+def queues_by_broker(history: Store, hours: Hours, span: Span) -> dict[str, int]:
+    """How many queues each broker has in the last hour of a span of time."""
+    in_span = [
         files
-        for (dt, hour), files in hours.items()
-        if hour == ALL_DAY or start_of(dt, hour) < span.end
-    ][-1]
-    rows = read(history, last.get(QUEUE.name, []), QUEUE, ["broker", "sid"])
-    for pair in (
-        rows.group_by(["broker"]).aggregate([("sid", "count_distinct")]).to_pylist()
-    ):
-        sizes[pair["broker"]] = pair["sid_count_distinct"]
-    step = plan.slice * DAY or span.end - span.begin
-    for broker, kind in sorted(kinds.items()):
-        # An OpenMQ connection shares one limit among the destinations it reads: they are judged together.
-        parts = (
-            1
-            if kind != "artemis"
-            else plan.parts or -(-max(sizes[broker], 1) // QUEUES_A_PART)
-        )
-        for number in range(int(np.ceil((span.end - span.begin) / step))):
-            begin = span.begin + number * step
-            at = {
-                "broker": broker,
-                "begin": begin,
-                "end": min(begin + step, span.end),
-                "parts": parts,
-            }
-            yield from ({**at, "part": part} for part in range(parts))
+        for (day, hour), files in hours.items()
+        if hour == ALL_DAY or start_of(day, hour) < span.end
+    ]
+    rows = read(history, in_span[-1].get(QUEUE.name, []), QUEUE, ["broker", "sid"])
+    counts = rows.group_by(["broker"]).aggregate([("sid", "count_distinct")])
+    return {row["broker"]: row["sid_count_distinct"] for row in counts.to_pylist()}

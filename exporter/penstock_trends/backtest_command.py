@@ -24,7 +24,18 @@ ALERT_FOR = 60.0 * float(THRESHOLDS.judged_for.removesuffix("m"))
 
 @dataclass(frozen=True, slots=True)
 class BacktestLine:
-    """One condition. Times in seconds; alerts: how often its alert would have fired; then: raised by the agent."""
+    """One condition.
+
+    Attributes:
+        condition: Its name.
+        times: How often the rules raised it.
+        alerts: How often its alert would have fired.
+        total: Seconds in all.
+        typical: Seconds, the median.
+        longest: Seconds.
+        queues: On how many.
+        then: How often the agent raised it at the time.
+    """
 
     condition: str
     times: int
@@ -57,59 +68,82 @@ def backtest(
     from penstock_trends.judging import Span  # noqa: PLC0415
     from penstock_trends.session import clear_errors, spark_session  # noqa: PLC0415
 
-    span = Span(when["first"] or -float("inf"), when["last"] or float("inf"))
+    span = Span(
+        when["first"] or -float("inf"),
+        when["last"] or float("inf"),
+    )
     plan = job.BacktestPlan(span, when["warm_up"] * 3600.0, when["slice_days"])
     session = spark_session(master)
     with clear_errors():
-        found = job.backtest(session, Store(history), policies, plan)
-    told = {
-        "polls": found.polls,
-        "conditions": lines_of(found),
-        "rules": found.rules,
-        "agent": found.agent,
+        result = job.backtest(session, Store(history), policies, plan)
+    answer = {
+        "polls": result.polls,
+        "conditions": lines_of(result),
+        "rules": result.rules,
+        "agent": result.agent,
     }
-    options.show(told, as_lines(found), form, indent=None)
+    options.show(answer, as_lines(result), form, indent=None)
 
 
-def lines_of(found: "BacktestResult") -> list[BacktestLine]:
-    """By condition, the one that was active longest in all first."""
-    by_name: dict[str, list[Episode]] = defaultdict(list)
-    for one in found.rules:
-        by_name[one.condition].append(one)
-    then = Counter(one.condition for one in found.agent)
-    lines = []
-    for name in sorted({*by_name, *then}):
-        lasting = [one.seconds for one in by_name[name]]
-        alerts = sum(alarming(one) for one in by_name[name])
-        queues = len({(one.broker, one.address, one.queue) for one in by_name[name]})
-        typical, longest = (median(lasting), max(lasting)) if lasting else (0.0, 0.0)
-        lines.append(
-            BacktestLine(
-                name,
-                len(lasting),
-                alerts,
-                sum(lasting),
-                typical,
-                longest,
-                queues,
-                then[name],
-            )
-        )
+def lines_of(result: "BacktestResult") -> list[BacktestLine]:
+    """A line for each condition, the one that was active longest in all first."""
+    by_condition: dict[str, list[Episode]] = defaultdict(list)
+    for episode in result.rules:
+        by_condition[episode.condition].append(episode)
+    by_agent = Counter(episode.condition for episode in result.agent)
+    lines = [
+        line_of(condition, by_condition[condition], by_agent[condition])
+        for condition in sorted({*by_condition, *by_agent})
+    ]
     return sorted(lines, key=lambda line: -line.total)
 
 
-def alarming(one: "Episode") -> bool:
-    return one.severity != "info" and one.seconds >= ALERT_FOR
+def line_of(condition: str, episodes: "list[Episode]", then: int) -> BacktestLine:
+    """The line of a condition. then: how often the agent raised it."""
+    seconds = [episode.seconds for episode in episodes]
+    queues = {(episode.broker, episode.address, episode.queue) for episode in episodes}
+    return BacktestLine(
+        condition=condition,
+        times=len(episodes),
+        alerts=sum(map(alarming, episodes)),
+        total=sum(seconds),
+        typical=median(seconds) if seconds else 0.0,
+        longest=max(seconds, default=0.0),
+        queues=len(queues),
+        then=then,
+    )
 
 
-def as_lines(found: "BacktestResult") -> list[str]:
-    """A line per condition, then one per queue or client on which it was active."""
+def alarming(episode: "Episode") -> bool:
+    """Whether its alert would have fired."""
+    return episode.severity != "info" and episode.seconds >= ALERT_FOR
+
+
+def as_lines(result: "BacktestResult") -> list[str]:
+    """A line for each condition, then one for each queue or client on which it was active."""
     from penstock_trends.wording import lasted  # noqa: PLC0415 - needs the extra
 
-    out = [
-        f"{sum(found.polls.values())} polls of {len(found.polls)} brokers evaluated",
+    polls = sum(result.polls.values())
+    lines = [f"{polls} polls of {len(result.polls)} brokers evaluated", ""]
+    conditions = lines_of(result)
+    if not conditions:
+        return [*lines, "No condition would have been raised, and none was."]
+    lines += table_of(conditions)
+    lines += [
+        "",
+        f"alerts: active for {ALERT_FOR:.0f} s or longer and more than a notice; agent: raised by it at the time",
         "",
     ]
+    for (broker, queue, client, condition), (count, total) in places(result.rules):
+        where = f"{client} on {queue}" if client else queue
+        lines.append(
+            f"{condition}: {where} ({broker}), {count} times, {lasted(total)} in all"
+        )
+    return lines
+
+
+def table_of(conditions: list[BacktestLine]) -> list[str]:
+    """The conditions below a head, in columns."""
     head = (
         "condition",
         "times",
@@ -120,43 +154,40 @@ def as_lines(found: "BacktestResult") -> list[str]:
         "queues",
         "agent",
     )
-    rows = [
-        (line.condition, str(line.times), str(line.alerts), *map(lasted, (line.total, line.typical, line.longest)),
-         str(line.queues), str(line.then))
-        for line in lines_of(found)
-    ]  # fmt: skip
-    if not rows:
-        return [*out, "No condition would have been raised, and none was."]
-    widths = [
-        max(len(cell) for cell in column) for column in zip(head, *rows, strict=True)
-    ]
-    out += [
-        "  ".join(
-            cell.ljust(width) for cell, width in zip(row, widths, strict=True)
-        ).rstrip()
-        for row in (head, *rows)
-    ]
-    out += [
-        "",
-        f"alerts: active for {ALERT_FOR:.0f} s or longer and more than a notice; agent: raised by it at the time",
-        "",
-    ]
-    for (broker, queue, client, condition), (count, total) in places(found.rules):
-        who = f"{client} on {queue}" if client else queue
-        out.append(
-            f"{condition}: {who} ({broker}), {count} times, {lasted(total)} in all"
-        )
-    return out
+    rows = [head, *map(cells_of, conditions)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+def cells_of(line: BacktestLine) -> tuple[str, ...]:
+    """The cells of a row of the table."""
+    from penstock_trends.wording import lasted  # noqa: PLC0415 - needs the extra
+
+    return (
+        line.condition,
+        str(line.times),
+        str(line.alerts),
+        lasted(line.total),
+        lasted(line.typical),
+        lasted(line.longest),
+        str(line.queues),
+        str(line.then),
+    )
 
 
 def places(
     episodes: "Sequence[Episode]",
 ) -> list[tuple[tuple[str, ...], tuple[int, float]]]:
     """How often and how long, by broker, queue, client and condition, the longest first."""
-    of: dict[tuple[str, ...], list[float]] = defaultdict(list)
-    for one in episodes:
-        of[one.broker, one.queue, one.client, one.condition].append(one.seconds)
-    return sorted(
-        ((name, (len(s), sum(s))) for name, s in of.items()),
-        key=lambda one: (-one[1][1], one[0]),
-    )
+    seconds_at: dict[tuple[str, ...], list[float]] = defaultdict(list)
+    for episode in episodes:
+        place = (episode.broker, episode.queue, episode.client, episode.condition)
+        seconds_at[place].append(episode.seconds)
+    sums = [
+        (place, (len(seconds), sum(seconds))) for place, seconds in seconds_at.items()
+    ]
+    return sorted(sums, key=lambda row: (-row[1][1], row[0]))
