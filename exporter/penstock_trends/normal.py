@@ -435,9 +435,10 @@ def begin_of_first(start: NDArray[Any], is_first: Mask, silences: Silences) -> C
     last_end = np.maximum.accumulate(np.where(silences.has_ended, hour, -1))
     begun_in = of_row_before(last_end, -1)
     last_begin = start + silences.last_begin
-    begin: Column = np.where(
+    begin = np.where(
         begun_in >= first_of_run,
         last_begin[begun_in],
         np.nan,
     )
-    return begin - start
+    second: Column = begin - start
+    return second
