@@ -13,9 +13,9 @@ from penstock.core import formatting
 from penstock.core.table import Positions
 
 Key: TypeAlias = tuple[str, str, str, str]
-"""Condition, address, queue, client."""
+"""Identifies a condition: its name, address, queue and client."""
 SHOWN = 5
-"""Names of clients, victims and changes that are named; the rest is counted."""
+"""Clients, victims and changes that a text names; it counts the rest."""
 some = partial(formatting.some, most=SHOWN)
 key_of: Callable[[ActiveCondition], Key] = attrgetter(
     "name", "address", "queue", "client"
@@ -24,72 +24,86 @@ key_of: Callable[[ActiveCondition], Key] = attrgetter(
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """One root and all that comes of it. id: the same over polls, restarts of the agent and growth. kind: the condition
-    that is the root, or what is full, paused or common to several. object: the broker, address, client or queue that
-    is it. begin: seconds since 1970. messages: on the queues that it concerns; they grow by `rate` a second; oldest: at
-    least so many seconds. who: clients, with host, connection, protocol, user. victims: the first of `victim_count`.
-    changed: what changed shortly before it began, and when. root: the condition that began first; empty where
-    it is none. members: its conditions: name, address, queue, client. places: queues that it concerns beside theirs, by
-    address and name, the first 50. size: how many these are, those of an address
-    once, and the clients that suffer without one. missed: polls since the root went. stale: when it was read
-    last; null where the broker can be read now.
-    """
+    """One root and everything that comes of it."""
 
     id: str
+    """Stays the same over polls, over restarts of the agent and while the incident grows."""
     kind: str
+    """The condition that is the root, or what is full, paused or common to several clients."""
     broker: str
     object: str
+    """The broker, address, client or queue that is the root."""
     severity: str
     begin: float
+    """Seconds since 1970."""
     title: str
     impact: Sequence[str] = ()
     messages: float = 0.0
+    """On the queues that the incident concerns."""
     rate: float = 0.0
+    """Growth of `messages` per second."""
     oldest: float | None = None
+    """Seconds: the oldest message has waited for at least so long."""
     who: Sequence[Mapping[str, str]] = ()
+    """Clients, each with its host, connection, protocol and user."""
     causes: Sequence[Cause] = ()
     advice: Sequence[str] = ()
     victims: Sequence[str] = ()
+    """The first of `victim_count`."""
     victim_count: int = 0
     changed: Sequence[tuple[float, str]] = ()
+    """What changed shortly before `begin`, and when."""
     root: Key = ("", "", "", "")
+    """The condition that began first; empty where the root is no condition."""
     members: Sequence[Key] = ()
+    """All conditions of the incident."""
     places: Sequence[tuple[str, str]] = ()
+    """Address and name of the queues that it concerns beside those of its conditions, the first 50."""
     size: int = 0
+    """Conditions, where those of an address count once, and clients that suffer without a condition."""
     missed: int = 0
+    """Polls since the root went."""
     stale: float | None = None
+    """When the broker was polled last; None while it can be polled."""
 
 
 @dataclass(slots=True)
 class Group:
-    """A root: of this kind, `what` it is. own: conditions that are it, or say why it is there; victims: those that come
-    of it. blocked: clients that suffer without a condition. consumers: rows of those that are the root. places: queues
-    that it concerns beside those of the conditions. facts: for its texts. measured: it is no condition, so that two
-    polls must agree.
-    """
+    """A root with the conditions that belong to it; becomes an incident."""
 
     kind: str
     what: str
+    """The broker, address, client or queue that is the root."""
     begin: float
     own: list[ActiveCondition] = field(default_factory=list)
+    """Conditions that are the root, or that say why it is there."""
     victims: list[ActiveCondition] = field(default_factory=list)
+    """Conditions that come of the root."""
     blocked: Collection[str] = ()
+    """Clients that suffer without a condition."""
     consumers: Positions | tuple[()] = ()
+    """Rows of the consumers that are the root."""
     places: AbstractSet[tuple[str, str]] = frozenset()
+    """Address and name of the queues that it concerns beside those of its conditions."""
     facts: Mapping[str, str] = field(default_factory=dict)
+    """By the name under which the texts refer to them."""
     measured: bool = False
+    """Whether the root is a number and no condition, so that two polls must agree on it."""
+
+    @property
+    def conditions(self) -> list[ActiveCondition]:
+        return self.own + self.victims
 
     @property
     def severity(self) -> Severity:
-        least = (
-            Severity.CRITICAL
-            if self.blocked
-            else Severity.WARNING
-            if self.measured
-            else Severity.INFO
-        )
-        return max([least, *[one.severity for one in self.own + self.victims]])
+        """Return the highest severity of the conditions; clients without a condition and measured roots raise it."""
+        severities = [condition.severity for condition in self.conditions]
+        if self.blocked:
+            severities.append(Severity.CRITICAL)
+        if self.measured:
+            severities.append(Severity.WARNING)
+        return max(severities, default=Severity.INFO)
 
     @property
     def members(self) -> list[Key]:
-        return [*map(key_of, self.own), *map(key_of, self.victims)]
+        return [key_of(condition) for condition in self.conditions]

@@ -1,8 +1,7 @@
-"""Which condition brings which others on the same queue or address, and what is left as a root of its own."""
+"""Which condition brings which others on the same queue or address, and which remain as roots of their own."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from itertools import chain
 
 from penstock.conditions.catalogue import CONDITIONS
 from penstock.conditions.condition import ActiveCondition, Severity
@@ -11,70 +10,147 @@ from penstock.core.catalogues import read_toml
 from penstock.incidents.incident import Group
 from penstock.incidents.symptoms import Symptoms
 
-SAID = read_toml("penstock.incidents", "links.toml")
-STOPS, LOOPS, BACKLOG, FAILING = (
-    frozenset(SAID["sets"][name]) for name in ("stops", "loops", "backlog", "failing")
-)
-BRINGS = {
-    name: frozenset[str]().union(*(SAID["sets"].get(one, [one]) for one in brought))
-    for name, brought in SAID["brings"].items()
-}
-"""By the name of a condition those that come of it, from causes to their effects."""
-RANK = {name: i for i, name in enumerate(BRINGS)}
+LINKS = read_toml("penstock.incidents", "links.toml")
+SETS = {name: frozenset[str](members) for name, members in LINKS["sets"].items()}
+STOPS = SETS["stops"]
+LOOPS = SETS["loops"]
+BACKLOG = SETS["backlog"]
+FAILING = SETS["failing"]
+
+
+def effects(names: Iterable[str]) -> frozenset[str]:
+    """Return the conditions of a list in which some names stand for a whole set."""
+    sets = [SETS.get(name, frozenset([name])) for name in names]
+    return frozenset[str]().union(*sets)
+
+
+BRINGS = {name: effects(brought) for name, brought in LINKS["brings"].items()}
+"""Conditions that come of a condition, by its name; causes stand before their effects."""
+RANK = {name: rank for rank, name in enumerate(BRINGS)}
 OF_ADDRESS = {name for name, condition in CONDITIONS.items() if condition.of_address}
 
 
-def older(one: ActiveCondition, root: ActiveCondition, symptoms: Symptoms) -> bool:
-    """Whether it was there before `root`, by two polls."""
-    return one.since < root.since - 2 * max(symptoms.poll.found.interval, 0.0)
+def older(
+    condition: ActiveCondition, root: ActiveCondition, symptoms: Symptoms
+) -> bool:
+    """Return whether the condition was there more than two polls before `root`."""
+    two_polls = 2 * max(symptoms.poll.found.interval, 0.0)
+    return condition.since < root.since - two_polls
 
 
 def linked(symptoms: Symptoms, groups: Iterable[Group]) -> list[Group]:
-    """`groups` with what comes of their conditions, and the roots of what is left."""
-    near = defaultdict[tuple[str, str], list[tuple[ActiveCondition, Group]]](list)
-    found = [*groups]
-    alone = dict[tuple[str, str], Group]()
-    lonely = {
-        one.queue for one in symptoms.free.values() if one.name == NO_CONSUMER.name
-    }
-    left_queue = {
-        one.queue: one.client
-        for one in symptoms.changes * bool(lonely)
-        if one.went and one.queue in lonely
-    }
+    """Add to each group the free conditions that come of it, and return all groups.
 
-    conditions = chain(
-        symptoms.free.values(), *(group.own + group.victims for group in found)
+    A condition that comes of none becomes the root of a new group.
+    """
+    links = Links(symptoms, groups)
+    for condition in causes_first(symptoms.free.values()):
+        links.assign(condition)
+    return [*links.groups, *links.alone.values()]
+
+
+def causes_first(conditions: Iterable[ActiveCondition]) -> list[ActiveCondition]:
+    """Return the conditions in such an order that a cause stands before what it brings."""
+    last = len(RANK)
+    return sorted(
+        conditions,
+        key=lambda condition: (RANK.get(condition.name, last), condition.since),
     )
-    there = Counter(one.address for one in conditions)
 
-    def note(one: ActiveCondition, group: Group) -> None:
-        if one.name in BRINGS and there[one.address] > 1:
-            near[one.address, one.queue].append((one, group))
-            if one.queue:
-                near[one.address, ""].append((one, group))
 
-    for group in found:
-        for one in group.own + group.victims:
-            note(one, group)
-    for one in sorted(
-        symptoms.free.values(),
-        key=lambda one: (RANK.get(one.name, len(RANK)), one.since),
-    ):
-        place = (one.address, "" if one.name in OF_ADDRESS else one.queue)
-        for root, group in near.get(place, ()):
-            if one.name in BRINGS[root.name] and not older(one, root, symptoms):
-                group.victims.append(one)
-                break
+class Links:
+    """The groups of one poll while free conditions join them."""
+
+    def __init__(self, symptoms: Symptoms, groups: Iterable[Group]) -> None:
+        self.symptoms = symptoms
+        self.groups = [*groups]
+        self.alone = dict[tuple[str, str], Group]()
+        """New groups, by kind and by what is the root."""
+        self.roots_at = defaultdict[
+            tuple[str, str], list[tuple[ActiveCondition, Group]]
+        ](list)
+        """Conditions that bring others, with their groups, by address and queue; those of any queue of an address are
+        also at the empty queue name."""
+        self.left_by = clients_that_left(symptoms)
+
+        conditions = [*symptoms.free.values()]
+        for group in self.groups:
+            conditions += group.conditions
+        self.conditions_at = Counter(condition.address for condition in conditions)
+
+        for group in self.groups:
+            for condition in group.conditions:
+                self.note(condition, group)
+
+    def note(self, condition: ActiveCondition, group: Group) -> None:
+        """Remember a condition that may bring others on its queue or address."""
+        is_alone_there = self.conditions_at[condition.address] == 1
+        if condition.name not in BRINGS or is_alone_there:
+            return
+        root = (condition, group)
+        self.roots_at[condition.address, condition.queue].append(root)
+        if condition.queue:
+            self.roots_at[condition.address, ""].append(root)
+
+    def assign(self, condition: ActiveCondition) -> None:
+        """Make the condition a victim of the group that brings it, or else a root."""
+        group = self.cause_of(condition)
+        if group is not None:
+            group.victims.append(condition)
+        elif is_mere_notice(condition):
+            return
         else:
-            if one.severity is Severity.INFO and one.name not in BRINGS and place[1]:
-                continue  # alone a notice is no incident
-            left = left_queue.get(one.queue, "") if one.name == NO_CONSUMER.name else ""
-            what = left or one.client or place[1] or place[0] or one.broker
-            group = alone.get((one.name, what)) or Group(
-                one.name, what, one.since, facts={"left": left}
-            )
-            alone[one.name, what] = group
-            group.own.append(one)
-        note(one, group)
-    return [*found, *alone.values()]
+            group = self.group_of_root(condition)
+            group.own.append(condition)
+        self.note(condition, group)
+
+    def cause_of(self, condition: ActiveCondition) -> Group | None:
+        """Return the first group that brings the condition."""
+        place = (condition.address, queue_of(condition))
+        for root, group in self.roots_at.get(place, ()):
+            is_brought = condition.name in BRINGS[root.name]
+            if is_brought and not older(condition, root, self.symptoms):
+                return group
+        return None
+
+    def group_of_root(self, condition: ActiveCondition) -> Group:
+        """Return the group of all roots of this kind at this client, queue, address or broker."""
+        client = ""
+        if condition.name == NO_CONSUMER.name:
+            client = self.left_by.get(condition.queue, "")
+        queue = queue_of(condition)
+        names = (client, condition.client, queue, condition.address)
+        root = next(filter(None, names), condition.broker)
+        key = (condition.name, root)
+        if key not in self.alone:
+            facts = {"left": client}
+            self.alone[key] = Group(condition.name, root, condition.since, facts=facts)
+        return self.alone[key]
+
+
+def queue_of(condition: ActiveCondition) -> str:
+    """Return the queue of the condition, empty if it concerns a whole address."""
+    return "" if condition.name in OF_ADDRESS else condition.queue
+
+
+def is_mere_notice(condition: ActiveCondition) -> bool:
+    """Return whether the condition is a notice of a queue that brings nothing: alone this is no incident."""
+    if condition.severity is not Severity.INFO or condition.name in BRINGS:
+        return False
+    return bool(queue_of(condition))
+
+
+def clients_that_left(symptoms: Symptoms) -> dict[str, str]:
+    """Return by queue without a consumer the client that left it last."""
+    queues = {
+        condition.queue
+        for condition in symptoms.free.values()
+        if condition.name == NO_CONSUMER.name
+    }
+    if not queues:
+        return {}
+    return {
+        change.queue: change.client
+        for change in symptoms.changes
+        if change.went and change.queue in queues
+    }

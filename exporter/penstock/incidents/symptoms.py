@@ -1,10 +1,11 @@
-"""What the rules for roots read: the conditions that have no root yet, who sends no more, what came and went."""
+"""The input of the rules for roots: free conditions, producers that stopped sending, clients that joined or left."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -22,47 +23,57 @@ RECENT = 60.0
 """Seconds: a producer that sent nothing for so long before a root began is idle; a change earlier is no cause of it."""
 AT_ONCE = 20
 """Changes of one kind that are noted at one poll."""
+Place: TypeAlias = tuple[str, str]
+"""Address and name of a queue."""
+Predicate: TypeAlias = Callable[[ActiveCondition], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """Per producer what it had sent at the last poll, and when it came or sent last; NaN: not since the first poll."""
+    """When each producer sent last."""
 
     index: Index[ProducerRow] = field(default_factory=Index.empty)
     produced: Column = field(default_factory=lambda: np.empty(0))
+    """(producers,) Messages that it had sent at the last poll."""
     last: Column = field(default_factory=lambda: np.empty(0))
+    """(producers,) When it joined or sent last; NaN: not since the first poll."""
     since: float = np.nan
+    """The first poll of the agent."""
     read: float = np.nan
-    """The first poll of the agent, and the last at which producers were read."""
+    """The last poll at which producers were read."""
 
     def advance(self, producers: Table[ProducerRow] | None, now: float) -> "Sending":
         if producers is None or producers["produced"] is self.produced:
             return self
         index = producers.index
         produced = producers["produced"]
-        known = not np.isnan(self.since)
-        moved = produced != reindex(index, self.index, self.produced, np.nan)
-        last = np.where(
-            moved & known, now, reindex(index, self.index, self.last, np.nan)
-        )
-        return Sending(index, produced, last, self.since if known else now, now)
+        is_first_poll = bool(np.isnan(self.since))
+        produced_before = reindex(index, self.index, self.produced, np.nan)
+        last = reindex(index, self.index, self.last, np.nan)
+        if not is_first_poll:
+            last = np.where(produced != produced_before, now, last)
+        since = now if is_first_poll else self.since
+        return Sending(index, produced, last, since, now)
 
     def waiting(self, begin: float, quiet: float) -> list[ProducerRow]:
-        """Those that sent until `begin`, or came later, and have sent nothing for `quiet` seconds."""
-        unseen = np.isnan(self.last) & (begin - self.since < RECENT)
-        sent = np.where(
+        """Return producers that sent until `begin`, or joined later, and have sent nothing for `quiet` seconds."""
+        # Shortly after the agent's start a producer that ever sent may have done so until `begin`, unseen.
+        is_unsure = np.isnan(self.last) & (begin - self.since < RECENT)
+        last_sent = np.where(is_unsure, begin, self.last)
+        sent_until_begin = np.where(
             self.produced > 0,
-            np.where(unseen, begin, self.last) >= begin - RECENT,
+            last_sent >= begin - RECENT,
             self.last > begin,
         )
+        sends_now = self.read - self.last < quiet
         rows: list[ProducerRow] = self.index.rows[
-            sent & ~(self.read - self.last < quiet)
+            sent_until_begin & ~sends_now
         ].tolist()
         return rows
 
 
 class Noted(NamedTuple):
-    """Something that came or went; address, queue and client are empty where it is the broker's."""
+    """A client that joined or left, or a change of the broker itself, which has no address, queue and client."""
 
     time: float
     text: str
@@ -71,59 +82,71 @@ class Noted(NamedTuple):
     client: str = ""
     went: bool = False
     logins: float = 0.0
-    """So many were refused: matters where a consumer is absent."""
+    """Logins that were refused: they matter where a consumer is absent."""
 
 
 def noticed(
     poll: RuleInputs, consumers: Index[ConsumerRow], sending: Sending, refused: float
-) -> Iterable[Noted]:
-    """At this poll. consumers, sending: of the poll before; refused: logins that were refused until then."""
+) -> Iterator[Noted]:
+    """Yield the changes of this poll.
+
+    Args:
+        poll: this poll.
+        consumers: consumers of the poll before.
+        sending: producers of the poll before.
+        refused: logins that the broker had refused at the poll before.
+    """
     now = poll.snapshot.stamp
-    found = poll.found.consumer
-    producers = poll.snapshot.producers
+    refused_now = poll.broker.authentication_failures - refused
     if poll.found.restarted:
         yield Noted(now, "the broker started")
-    elif (count := poll.broker.authentication_failures - refused) > 0:
-        yield Noted(now, f"refused logins: {count:.0f}", logins=count)
+    elif refused_now > 0:
+        yield Noted(now, f"refused logins: {refused_now:.0f}", logins=refused_now)
     if not np.isnan(sending.since):
-        for row in consumers.rows[found.gone.at[found.gone.at < len(consumers)]]:
-            yield Noted(
-                now,
-                f"{row.client} left queue {row.queue}",
-                row.address,
-                row.queue,
-                row.client,
-                True,
-            )
-        for row in found.index.rows[np.flatnonzero(found.new)[:AT_ONCE]]:
-            yield Noted(
-                now,
-                f"{row.client} began to consume queue {row.queue}",
-                row.address,
-                row.queue,
-                row.client,
-            )
-        senders = Index[ProducerRow].empty() if producers is None else producers.index
-        new = senders.rows[senders.new_since(sending.index)[:AT_ONCE]]
-        before = (
-            {(row.client, row.address) for row in sending.index} if len(new) else ()
-        )
-        for row in (row for row in new if (row.client, row.address) not in before):
-            yield Noted(
-                now,
-                f"{row.client} began to send to {row.address}",
-                row.address,
-                "",
-                row.client,
-            )
+        yield from consumers_left(poll, consumers)
+        yield from consumers_joined(poll)
+        yield from producers_joined(poll, sending.index)
 
 
-def place_of(row: QueueRow) -> tuple[str, str]:
+def consumers_left(poll: RuleInputs, consumers: Index[ConsumerRow]) -> Iterator[Noted]:
+    """Yield the consumers of the poll before that are not there any more."""
+    now = poll.snapshot.stamp
+    positions = poll.found.consumer.gone.at
+    for row in consumers.rows[positions[positions < len(consumers)]]:
+        text = f"{row.client} left queue {row.queue}"
+        yield Noted(now, text, row.address, row.queue, row.client, went=True)
+
+
+def consumers_joined(poll: RuleInputs) -> Iterator[Noted]:
+    now = poll.snapshot.stamp
+    consumer = poll.found.consumer
+    joined = np.flatnonzero(consumer.new)[:AT_ONCE]
+    for row in consumer.index.rows[joined]:
+        text = f"{row.client} began to consume queue {row.queue}"
+        yield Noted(now, text, row.address, row.queue, row.client)
+
+
+def producers_joined(poll: RuleInputs, before: Index[ProducerRow]) -> Iterator[Noted]:
+    """Yield new producers, except those of a client that sent to the address before."""
+    producers = poll.snapshot.producers
+    index = Index[ProducerRow].empty() if producers is None else producers.index
+    joined = index.rows[index.new_since(before)[:AT_ONCE]]
+    if not len(joined):
+        return
+    now = poll.snapshot.stamp
+    sent_before = {(row.client, row.address) for row in before}
+    for row in joined:
+        if (row.client, row.address) not in sent_before:
+            text = f"{row.client} began to send to {row.address}"
+            yield Noted(now, text, row.address, "", row.client)
+
+
+def place_of(row: QueueRow) -> Place:
     return row.address, row.name
 
 
 class AddressLimits(NamedTuple):
-    """As its columns of the snapshot."""
+    """Columns of an address that have the same names in the snapshot."""
 
     policy: str = ""
     limit_percent: float = np.nan
@@ -135,131 +158,150 @@ class AddressLimits(NamedTuple):
 
     @property
     def full(self) -> bool:
-        """By a limit of its own; without one the broker shows the percentage of its whole memory."""
+        """Whether it has reached a limit of its own.
+
+        Without a limit the broker shows the percentage of its whole memory.
+        """
         return self.limit_percent >= 100 and self.limit_bytes > 0
+
+
+class QueueNumbers(NamedTuple):
+    messages: float
+    growth: float
+    """Messages since the poll before."""
+    oldest_seconds: float
+    """The oldest message has waited for at least so long; NaN: not known."""
 
 
 @dataclass
 class Symptoms:
-    """Of one poll. free: conditions without a root so far. begun: first sight of measured roots. oldest: by queue."""
+    """The symptoms of one poll; the rules for roots take the conditions that they explain out of `free`."""
 
     poll: RuleInputs
     free: dict[Key, ActiveCondition]
+    """Conditions without a root so far."""
     sending: Sending
     begun: Mapping[tuple[str, str], float]
+    """When a measured root was seen first, by its kind and what it is."""
     changes: tuple[Noted, ...]
     oldest: Column
+    """(queues,) When the oldest message was added, at the latest; by the broker's clock."""
     told: Sequence[Group] = ()
+    """Groups that are reported at this poll."""
 
     def measured(self, kind: str, what: str) -> Group:
-        """A root that is no condition."""
-        return Group(
-            kind,
-            what,
-            self.begun.get((kind, what), self.poll.snapshot.stamp),
-            measured=True,
-        )
+        """Return an empty group for a root that is no condition."""
+        begin = self.begun.get((kind, what), self.poll.snapshot.stamp)
+        return Group(kind, what, begin, measured=True)
 
-    def take(
-        self, to: list[ActiveCondition], fits: Callable[[ActiveCondition], bool]
-    ) -> None:
-        """Moves the free conditions that fit to the list."""
-        to.extend(
-            self.free.pop(key)
-            for key in [key for key, one in self.free.items() if fits(one)]
-        )
+    def take(self, to: list[ActiveCondition], fits: Predicate) -> None:
+        """Move the free conditions that fit to the list."""
+        keys = [key for key, condition in self.free.items() if fits(condition)]
+        to.extend(self.free.pop(key) for key in keys)
 
     def waiting(self, group: Group) -> list[ProducerRow]:
-        """Producers that sent until the root began, or came later, and send no more."""
-        return self.sending.waiting(
-            group.begin, max(4.0, 0.9 * self.poll.found.interval)
-        )
+        """Return producers that sent until the root began, or joined later, and do not send any more."""
+        quiet = max(4.0, 0.9 * self.poll.found.interval)
+        return self.sending.waiting(group.begin, quiet)
 
     @cached_property
     def addresses(self) -> Mapping[str, AddressLimits]:
-        """Those that are full, paused or blocked; all where the broker is full."""
+        """The limits of addresses that are full, paused or blocked; of all while the broker is full."""
         table = self.poll.snapshot.addresses
         if table is None:
             return {}
-        held = (
-            (table["limit_percent"] >= 100)
-            | (table["paused"] > 0)
-            | (table["producers_paused"] > 0)
-        )
-        at = np.flatnonzero(held | bool(surroundings.full_broker(self.poll.broker)))
-        columns = [table[name][at].tolist() for name in AddressLimits._fields[1:]]
-        rows = zip(table.index.rows[at], *columns, strict=True)
-        return {row.name: AddressLimits(row.policy, *of) for row, *of in rows}
+        is_full = table["limit_percent"] >= 100
+        is_stopped = (table["paused"] > 0) | (table["producers_paused"] > 0)
+        broker_is_full = bool(surroundings.full_broker(self.poll.broker))
+        positions = np.flatnonzero(is_full | is_stopped | broker_is_full)
+
+        names = AddressLimits._fields[1:]  # `policy` is a text of the row
+        columns = [table[name][positions].tolist() for name in names]
+        rows = zip(table.index.rows[positions], *columns, strict=True)
+        return {row.name: AddressLimits(row.policy, *limits) for row, *limits in rows}
 
     @cached_property
-    def queues(self) -> Mapping[tuple[str, str], list[float]]:
-        """Of those that the reported conditions concern: messages, their growth, least age (NaN: not known)."""
-        found = self.poll.found
-        conditions = [one for of in self.told for one in of.own + of.victims]
-        places = {(one.address, one.queue) for one in conditions}.union(
-            *(of.places for of in self.told)
-        )
-        at = found.queues.where("place", place_of, places)
-        growth = or_zero(found.d_added[at] - found.d_settled[at])
-        numbers = np.stack(
-            [or_zero(found.messages[at]), growth, found.now - self.oldest[at]], axis=1
-        ).tolist()
-        return dict(zip(map(place_of, found.queues.rows[at]), numbers, strict=True))
+    def reported_conditions(self) -> list[ActiveCondition]:
+        return [condition for group in self.told for condition in group.conditions]
+
+    @cached_property
+    def queues(self) -> Mapping[Place, QueueNumbers]:
+        """The numbers of the queues that the reported groups concern."""
+        facts = self.poll.found
+        places = {
+            (condition.address, condition.queue)
+            for condition in self.reported_conditions
+        }
+        places = places.union(*(group.places for group in self.told))
+        positions = facts.queues.where("place", place_of, places)
+        added = facts.d_added[positions]
+        settled = facts.d_settled[positions]
+        messages = or_zero(facts.messages[positions])
+        growth = or_zero(added - settled)
+        ages = facts.now - self.oldest[positions]
+        columns = (messages.tolist(), growth.tolist(), ages.tolist())
+        numbers = map(QueueNumbers, *columns)
+        rows = facts.queues.rows[positions]
+        return dict(zip(map(place_of, rows), numbers, strict=True))
 
     @cached_property
     def changes_about(self) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
-        """Positions of changes about what is reported, by their address and by their client."""
-        by_address = dict[str, list[int]]()
-        by_client = dict[str, list[int]]()
-        conditions = [one for of in self.told for one in of.own + of.victims]
-        addresses = {address for of in self.told for address, _ in of.places}.union(
-            one.address for one in conditions
-        )
-        clients = {name for of in self.told for name in of.blocked}.union(
-            one.client for one in conditions
-        ) - {""}
-        for i, one in enumerate(self.changes):
-            if not one.address or one.address in addresses:
-                by_address.setdefault(one.address, []).append(i)
-            if one.client in clients:
-                by_client.setdefault(one.client, []).append(i)
+        """Positions in `changes` by address and by client, for all that the reported groups concern."""
+        addresses = {condition.address for condition in self.reported_conditions}
+        clients = {condition.client for condition in self.reported_conditions}
+        for group in self.told:
+            addresses.update(address for address, _ in group.places)
+            clients.update(group.blocked)
+        addresses.add("")  # a change of the broker
+        clients.discard("")
+
+        by_address = defaultdict[str, list[int]](list)
+        by_client = defaultdict[str, list[int]](list)
+        for position, change in enumerate(self.changes):
+            if change.address in addresses:
+                by_address[change.address].append(position)
+            if change.client in clients:
+                by_client[change.client].append(position)
         return by_address, by_client
 
-    def queues_of(self, address: str) -> dict[tuple[str, str], int]:
-        """Positions of the queues of an address, by address and name."""
-        at = self.poll.found.queues.where("address", attrgetter("address"), {address})
-        return {
-            place_of(row): i
-            for row, i in zip(self.poll.found.queues.rows[at], at.tolist(), strict=True)
-        }
+    def queues_of(self, address: str) -> dict[Place, int]:
+        """Return positions of the queues of an address, by address and name."""
+        queues = self.poll.found.queues
+        positions = queues.where("address", attrgetter("address"), {address})
+        places = map(place_of, queues.rows[positions])
+        return dict(zip(places, positions.tolist(), strict=True))
 
     def consumers_of(self, conditions: Iterable[ActiveCondition]) -> Positions:
-        """The consumers of the clients in them, first the one that has acknowledged nothing for longest."""
-        clients = self.poll.groups.clients
-        named = [
-            ClientSeries(one.broker, one.address, one.queue, one.client)
-            for one in conditions
-            if one.client
-        ]
-        positions = clients.index.positions(clients.book.find(named))
-        theirs = np.zeros(len(clients.index) + 1, np.bool_)  # the last one: hidden
-        theirs[positions[positions >= 0]] = True
-        at = np.flatnonzero(theirs[clients.member])
-        return at[np.argsort(self.poll.unacked.unacked_since[at], kind="stable")]
+        """Return positions of the consumers of the clients in these conditions.
 
-    def of_sessions(
-        self, rows: Iterable[ProducerRow]
-    ) -> Callable[[ActiveCondition], bool]:
-        """Whether a condition is of a client that consumes in the session of one of these producers."""
-        wanted = {row.session for row in rows} - {""}
+        The one that has acknowledged nothing for longest comes first.
+        """
         clients = self.poll.groups.clients
-        at = self.consumers_of(self.free.values() if wanted else ())
-        rows_of = self.poll.found.consumer.index.rows
-        found = {
-            clients.index.rows[clients.member[i]]
-            for i in at
-            if rows_of[i].session in wanted
+        labels = [series_of(condition) for condition in conditions if condition.client]
+        positions = clients.index.positions(clients.book.find(labels))
+        # The last element is for consumers of clients that are hidden: `member` is -1 there.
+        is_wanted = np.zeros(len(clients.index) + 1, np.bool_)
+        is_wanted[positions[positions >= 0]] = True
+        consumers = np.flatnonzero(is_wanted[clients.member])
+        unacknowledged_since = self.poll.unacked.unacked_since[consumers]
+        return consumers[np.argsort(unacknowledged_since, kind="stable")]
+
+    def of_sessions(self, rows: Iterable[ProducerRow]) -> Predicate:
+        """Return whether a condition is about a client that consumes in the session of one of these producers."""
+        sessions = {row.session for row in rows} - {""}
+        if not sessions:
+            return lambda _: False
+        clients = self.poll.groups.clients
+        consumers = self.poll.found.consumer.index.rows
+        matching = {
+            clients.index.rows[clients.member[position]]
+            for position in self.consumers_of(self.free.values())
+            if consumers[position].session in sessions
         }
-        return lambda one: (
-            ClientSeries(one.broker, one.address, one.queue, one.client) in found
-        )
+        return lambda condition: series_of(condition) in matching
+
+
+def series_of(condition: ActiveCondition) -> ClientSeries:
+    return ClientSeries(
+        condition.broker, condition.address, condition.queue, condition.client
+    )
