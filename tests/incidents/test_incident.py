@@ -10,7 +10,7 @@ from conditions.pairs import NOW, with_values
 from incidents.made import condition, symptoms, town
 from penstock.conditions.condition import ActiveCondition
 from penstock.incidents.incident import Group, Incident, key_of
-from penstock.incidents.incidents import Continued, incident
+from penstock.incidents.incidents import Continued, as_incident
 from penstock.observation.poll import RuleInputs
 
 NUMBERS = {
@@ -49,7 +49,7 @@ def full_address() -> Group:
 def reported(
     group: Group, poll: RuleInputs, *, name: str = "", **said: Any
 ) -> Incident:
-    return incident(
+    return as_incident(
         Continued(group, "warning", NOW - 5, name), symptoms(poll, told=[group], **said)
     )
 

@@ -70,7 +70,7 @@ def test_what_is_of_an_address_counts_once(
 def test_what_is_wrong_with_a_victim_unless_the_impact_says_it(
     name: str, facts: dict[str, str], text: str
 ) -> None:
-    assert incidents.said_of(condition(name, "p"), group(facts=facts)) == text
+    assert incidents.problem_of(condition(name, "p"), group(facts=facts)) == text
 
 
 def test_only_sentences_of_which_all_is_known() -> None:
@@ -284,7 +284,7 @@ def kept(
 ) -> tuple[list[Incident], list[str]]:
     """The incidents that stay, and the conditions that are free then."""
     here = symptoms(town(), *free)
-    stays = [*Incidents(told=(one,))._kept(here, groups)]
+    stays = [*Incidents(told=(one,))._staying(here, groups)]
     return stays, [left.name for left in here.free.values()]
 
 

@@ -3,6 +3,7 @@
 import zlib
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import isnan
@@ -23,8 +24,8 @@ from penstock.core.table import Column, Index
 from penstock.incidents.incident import SHOWN, Group, Incident, Key, key_of, some
 from penstock.incidents.links import linked
 from penstock.incidents.roots import CLIENTS, RESOURCES
-from penstock.incidents.symptoms import RECENT, Noted, Sending, Symptoms, noticed
-from penstock.model import ConsumerRow
+from penstock.incidents.symptoms import RECENT, Noted, Place, Sending, Symptoms, noticed
+from penstock.model import ConnectionRow, ConsumerRow
 from penstock.observation.poll import RuleInputs
 from penstock.series.clock import JITTER_SECONDS
 
@@ -35,30 +36,35 @@ MOST_CHANGES = 5000
 ABSENT = (NO_CONSUMER.name, TOO_FEW_CONSUMERS.name)
 """Roots that a refused login may be behind."""
 MISSED = 2
-"""Polls for which an incident stays whose root is gone: what came of it goes a little later."""
+"""Polls for which an incident stays after its root went: what comes of the root goes a little later."""
 KEPT = 900.0
 """Seconds for which a change is kept."""
 TEXTS = read_toml("penstock.incidents", "texts.toml")
-NAMES = {one: one.name.lower() for one in Severity}
-LEVELS = {name: one for one, name in NAMES.items()}
+NAMES = {severity: severity.name.lower() for severity in Severity}
+LEVELS = {name: severity for severity, name in NAMES.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Incidents:
-    """told: the worst first. beyond: how many more there are. begun: roots that are no condition, and since when."""
-
     told: tuple[Incident, ...] = ()
+    """The worst first."""
     beyond: int = 0
+    """Incidents that are too many to report."""
     begun: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """When each root that is no condition was seen first, by its kind and what it is."""
     sending: Sending = field(default_factory=Sending)
     changes: tuple[Noted, ...] = ()
     refused: float = np.nan
+    """Logins that the broker has refused."""
 
     @property
     def rolled_up(self) -> frozenset[Key]:
-        """The conditions that the alert on their incident says, as it has more than one."""
+        """The conditions that the alert for their incident covers, as it has more than one."""
         return frozenset(
-            key for one in self.told if one.size > 1 for key in one.members
+            key
+            for incident in self.told
+            if incident.size > 1
+            for key in incident.members
         )
 
     def advance(
@@ -68,110 +74,113 @@ class Incidents:
         oldest: Column,
         consumers: Index[ConsumerRow],
     ) -> "Incidents":
-        """oldest: when each queue's oldest message came at the latest (broker's clock). consumers: of the last poll."""
-        now = poll.snapshot.stamp
-        news = noticed(poll, consumers, self.sending, self.refused)
-        young = bisect_left(self.changes, now - KEPT, key=attrgetter("time"))
-        changes = (*self.changes[young:], *news)[-MOST_CHANGES:]
-        refused = float(np.fmax(poll.broker.authentication_failures, self.refused))
-        known = Incidents(
-            (),
-            0,
-            {},
-            self.sending.advance(poll.snapshot.producers, now),
-            changes,
-            refused,
-        )
+        """Return the incidents after one more poll.
+
+        Args:
+            poll: this poll.
+            active: conditions that are active at it.
+            oldest: (queues,) when the oldest message was added, at the latest; by the broker's clock.
+            consumers: consumers of the poll before.
+        """
+        observed = self._with_changes(poll, consumers)
         if not (self.told or may_begin(poll, active)):
-            return known
-        shown = sorted(
-            (one for one in active if not one.silenced), key=attrgetter("since")
+            return observed
+        symptoms = Symptoms(
+            poll,
+            worst(active),
+            observed.sending,
+            self._begins(),
+            observed.changes,
+            oldest,
         )
-        worst = sorted(shown, key=attrgetter("severity"), reverse=True)[
-            :MOST_CONDITIONS
-        ]
-        begun = {
-            **self.begun,
-            **{(one.kind, one.object): one.begin for one in self.told},
-        }
-        free = dict(zip(map(key_of, worst), worst, strict=True))
-        symptoms = Symptoms(poll, free, known.sending, begun, changes, oldest)
         groups = [group for rule in RESOURCES for group in rule(symptoms)]
-        stays = [*self._kept(symptoms, groups)]
-        groups += [group for rule in CLIENTS for group in rule(symptoms)]
+        staying = [*self._staying(symptoms, groups)]
+        for rule in CLIENTS:
+            groups += rule(symptoms)
         groups = linked(symptoms, groups)
-        ripe = [
-            one for one in groups if not one.measured or (one.kind, one.what) in begun
-        ]
-        found: list[Incident | Continued] = [
-            *stays,
-            *self._continued(ripe, {one.id for one in stays}),
-        ]
-        # Of those that began together the reported ones stay.
-        first = sorted(
-            found, key=lambda one: (-LEVELS[one.severity], one.begin, not one.id)
-        )[:MOST]
-        symptoms.told = [one.group for one in first if isinstance(one, Continued)]
-        told = (
-            one if isinstance(one, Incident) else incident(one, symptoms)
-            for one in first
-        )
-        measured = {(one.kind, one.what): one.begin for one in groups if one.measured}
+        confirmed = [group for group in groups if is_confirmed(group, symptoms)]
+        used = {incident.id for incident in staying}
+        incidents = [*staying, *self._continued(confirmed, used)]
         return replace(
-            known, told=tuple(told), beyond=max(len(found) - MOST, 0), begun=measured
+            observed,
+            told=reported(incidents, symptoms),
+            beyond=max(len(incidents) - MOST, 0),
+            begun=begins_of_numbers(groups),
         )
 
-    def _kept(self, symptoms: Symptoms, groups: Sequence[Group]) -> Iterator[Incident]:
-        """What came of a root stays with it while that is there; the incidents whose root is gone, for a while."""
-        here = {(one.kind, one.what): one for one in groups}
-        taken = {key_of(one) for group in groups for one in group.own + group.victims}
-        for one in self.told:
-            left = [key for key in one.members if key in symptoms.free]
-            group = here.get((one.kind, one.object))
-            over = taken.isdisjoint(one.members) and not any(
-                key[0] == one.root[0] for key in left
-            )
+    def _with_changes(
+        self, poll: RuleInputs, consumers: Index[ConsumerRow]
+    ) -> "Incidents":
+        """Return no incidents, but the changes of the last minutes with those of this poll."""
+        now = poll.snapshot.stamp
+        first_kept = bisect_left(self.changes, now - KEPT, key=attrgetter("time"))
+        changes = [
+            *self.changes[first_kept:],
+            *noticed(poll, consumers, self.sending, self.refused),
+        ]
+        refused = np.fmax(poll.broker.authentication_failures, self.refused)
+        return Incidents(
+            sending=self.sending.advance(poll.snapshot.producers, now),
+            changes=tuple(changes[-MOST_CHANGES:]),
+            refused=float(refused),
+        )
+
+    def _begins(self) -> dict[tuple[str, str], float]:
+        """Return when each root was seen first, by its kind and what it is."""
+        reported_begins = {
+            (incident.kind, incident.object): incident.begin for incident in self.told
+        }
+        return {**self.begun, **reported_begins}
+
+    def _staying(
+        self, symptoms: Symptoms, groups: Sequence[Group]
+    ) -> Iterator[Incident]:
+        """Yield incidents that outlive their root; those whose root is there keep their conditions."""
+        by_root = {(group.kind, group.what): group for group in groups}
+        taken = {key for group in groups for key in group.members}
+        for incident in self.told:
+            remaining = [key for key in incident.members if key in symptoms.free]
+            group = by_root.get((incident.kind, incident.object))
             if group is not None:
-                group.victims += [symptoms.free.pop(key) for key in left]
-            elif over and one.missed < MISSED and (left or not one.root[0]):
-                symptoms.free = {
-                    key: of for key, of in symptoms.free.items() if key not in left
-                }
-                yield replace(one, missed=one.missed + 1)
+                group.victims += [symptoms.free.pop(key) for key in remaining]
+            elif taken.isdisjoint(incident.members) and outlives(incident, remaining):
+                for key in remaining:
+                    del symptoms.free[key]
+                yield replace(incident, missed=incident.missed + 1)
 
     def _continued(
         self, groups: Sequence[Group], used: set[str]
     ) -> Iterator["Continued"]:
-        """With the id and begin that each had, without notices. Several that turn out to be one go on as
-        the earliest.
+        """Yield the groups with the ids and begins of their incidents, without mere notices.
+
+        Several incidents that turn out to be one continue as the earliest. used: ids that no group may have.
         """
-        by_name = {(one.kind, one.object): one.id for one in self.told}
-        by_member = {key: one.id for one in self.told for key in one.members}
-        begins = {one.id: one.begin for one in self.told}
-        for group in sorted(
-            groups, key=lambda one: ((one.kind, one.what) not in by_name, one.begin)
-        ):
-            if (severity := group.severity) is Severity.INFO:
+        by_root = {
+            (incident.kind, incident.object): incident.id for incident in self.told
+        }
+        by_member = {
+            key: incident.id for incident in self.told for key in incident.members
+        }
+        begins = {incident.id: incident.begin for incident in self.told}
+
+        def is_new_and_begin(group: Group) -> tuple[bool, float]:
+            return (group.kind, group.what) not in by_root, group.begin
+
+        for group in sorted(groups, key=is_new_and_begin):
+            severity = group.severity
+            if severity is Severity.INFO:
                 continue
-            before = dict.fromkeys(
-                [
-                    by_name.get((group.kind, group.what)),
-                    *map(by_member.get, group.members),
-                ]
-            )
-            known = [one for one in before if one and one not in used]
-            used.update(known)
-            first = min(known, key=begins.__getitem__, default="")
-            yield Continued(
-                group,
-                NAMES[severity],
-                min(begins.get(first, group.begin), group.begin),
-                first,
-            )
+            ids = [by_root.get((group.kind, group.what))]
+            ids += [by_member.get(key) for key in group.members]
+            unused = [name for name in dict.fromkeys(ids) if name and name not in used]
+            used.update(unused)
+            earliest = min(unused, key=begins.__getitem__, default="")
+            begin = min(begins.get(earliest, group.begin), group.begin)
+            yield Continued(group, NAMES[severity], begin, earliest)
 
 
 class Continued(NamedTuple):
-    """A group with the begin and the id of its incident, empty where that is new."""
+    """A group with the begin and the id of its incident; the id is empty if the incident is new."""
 
     group: Group
     severity: str
@@ -180,197 +189,314 @@ class Continued(NamedTuple):
 
 
 def may_begin(poll: RuleInputs, active: Sequence[ActiveCondition]) -> bool:
-    """Whether there is anything to look for."""
-    addresses = poll.snapshot.addresses
-    links = poll.snapshot.links
+    """Return whether there is anything to look for."""
     return (
-        any(one.severity > Severity.INFO for one in active)
+        any(condition.severity > Severity.INFO for condition in active)
         or bool(surroundings.full_broker(poll.broker))
         or poll.snapshot.observation.takeover is not None
-        or (addresses is not None and bool((addresses["limit_percent"] >= 100).any()))
-        or (
-            links is not None
-            and any(row.queue for row in links.index)
-            and bool((links["pending"] > 0).any())
-        )
+        or has_full_address(poll)
+        or has_waiting_bridge(poll)
     )
 
 
-def incident(continued: Continued, symptoms: Symptoms) -> Incident:
-    """As it is reported."""
-    group, severity, begin, name = continued
-    poll = symptoms.poll
-    found = symptoms.poll.found
-    conditions = group.own + group.victims
-    new = (poll.groups.broker, group.kind, group.what, poll.snapshot.stamp)
-    places = group.places | {(one.address, one.queue) for one in conditions}
-    at = [symptoms.queues[place] for place in places if place in symptoms.queues]
-    messages, growth, ages = zip(*at, strict=True) if at else ((), (), ())
-    suffer = {
-        one.client or one.queue or one.broker: "" if one.client else said_of(one, group)
-        for one in group.victims
-    }
-    blocked = dict.fromkeys(group.blocked, "")
-    victims = [name + of for name, of in (blocked | suffer | blocked).items()]
-    root = None if group.measured else min(group.own, key=lambda one: one.since)
-    about = root and for_kind(poll.broker.kind.name)[root.name]
-    facts = {"queues": some(one.queue for one in group.own), **group.facts}
-    facts = {name: text for name, text in facts.items() if text} | {
-        "object": group.what,
-        "address": group.what,
-    }
-    named = {
-        "queues",
-        "stands",
-        "unread",
-    } & facts.keys()  # a queue's name alone may read as an English word
-    facts |= {
-        name: f"queue{'s' * (', ' in facts[name])} {facts[name]}" for name in named
-    }
-    said = {
-        "title": ["{object}: " + about.title.rstrip(".")] if about else [],
-        **TEXTS.get(group.kind, {}),
-    }
-    texts = said | said.get(poll.broker.kind.name, {})
-    known = [*causes_of(texts.get("causes", {}), facts)]
-    if about and root and "left" in facts and poll.broker.authentication_failures > 0:
-        known = since_it_left(known or causes(about, root), symptoms, begin)
-    return Incident(
-        id=name or f"{zlib.crc32(repr(new).encode()):08x}",
-        kind=group.kind,
-        broker=poll.groups.broker,
-        object=group.what,
-        severity=severity,
-        begin=begin,
-        title=sentences(texts["title"], facts)[0],
-        impact=sentences(texts.get("impact", ()), facts),
-        messages=sum(messages, 0.0),
-        rate=round(sum(growth, 0.0) / max(found.interval, 1e-9), 3),
-        oldest=max((round(age, 3) for age in ages if not isnan(age)), default=None),
+def has_full_address(poll: RuleInputs) -> bool:
+    addresses = poll.snapshot.addresses
+    return addresses is not None and bool((addresses["limit_percent"] >= 100).any())
+
+
+def has_waiting_bridge(poll: RuleInputs) -> bool:
+    """Return whether a bridge reads a queue and any bridge has messages to send."""
+    links = poll.snapshot.links
+    if links is None or not any(row.queue for row in links.index):
+        return False
+    return bool((links["pending"] > 0).any())
+
+
+def worst(active: Sequence[ActiveCondition]) -> dict[Key, ActiveCondition]:
+    """Return by key the conditions that are not silenced: the most severe, and of these the oldest first."""
+    audible = [condition for condition in active if not condition.silenced]
+    audible.sort(key=attrgetter("since"))
+    audible.sort(key=attrgetter("severity"), reverse=True)
+    return {key_of(condition): condition for condition in audible[:MOST_CONDITIONS]}
+
+
+def outlives(incident: Incident, remaining: Sequence[Key]) -> bool:
+    """Return whether the incident stays a little although its root is gone.
+
+    remaining: its conditions that are still active. If one of them is of the root's name, the root is not gone.
+    """
+    root = incident.root[0]
+    root_is_gone = all(name != root for name, *_ in remaining)
+    has_reason = bool(remaining) or not root
+    return root_is_gone and has_reason and incident.missed < MISSED
+
+
+def begins_of_numbers(groups: Iterable[Group]) -> dict[tuple[str, str], float]:
+    """Return when each root that is no condition began, by its kind and what it is."""
+    return {(group.kind, group.what): group.begin for group in groups if group.measured}
+
+
+def is_confirmed(group: Group, symptoms: Symptoms) -> bool:
+    """Return whether two polls agree: conditions do so by themselves, numbers must have been seen before."""
+    return not group.measured or (group.kind, group.what) in symptoms.begun
+
+
+def reported(
+    incidents: Sequence[Incident | Continued], symptoms: Symptoms
+) -> tuple[Incident, ...]:
+    """Return the incidents as they are reported: the most severe, and of these the oldest first."""
+
+    def order(incident: Incident | Continued) -> tuple[int, float, bool]:
+        is_new = not incident.id  # of those that began together the reported ones stay
+        return -LEVELS[incident.severity], incident.begin, is_new
+
+    first = sorted(incidents, key=order)[:MOST]
+    symptoms.told = [entry.group for entry in first if isinstance(entry, Continued)]
+    return tuple(
+        entry if isinstance(entry, Incident) else as_incident(entry, symptoms)
+        for entry in first
+    )
+
+
+def as_incident(continued: Continued, symptoms: Symptoms) -> Incident:
+    """Return the group with its texts and numbers, as it is reported."""
+    group = continued.group
+    places = {(condition.address, condition.queue) for condition in group.conditions}
+    places |= group.places
+    addresses = {address for address, _ in places}
+    victims = victims_of(group)
+    incident = named(continued, symptoms)
+    incident = with_texts(incident, group, symptoms)
+    incident = with_numbers(incident, places, symptoms)
+    changes = changed(group, incident.begin, symptoms, addresses)
+    return replace(
+        incident,
         who=involved(group, symptoms),
-        causes=known,
-        advice=sentences(texts.get("advice", ()), facts),
         victims=victims[:SHOWN],
         victim_count=len(victims),
-        changed=changed(group, begin, symptoms, {address for address, _ in places}),
-        root=key_of(root) if root else ("", "", "", ""),
+        changed=changes,
         members=group.members,
         places=sorted(group.places)[:MOST],
         size=size_of(group),
     )
 
 
-def said_of(one: ActiveCondition, group: Group) -> str:
-    """What is wrong with a victim that is no client, in words, unless the impact says it."""
-    title = (
-        ""
-        if one.name in ABSENT and "unread" in group.facts
-        else CONDITIONS[one.name].title.rstrip(".")
+def named(continued: Continued, symptoms: Symptoms) -> Incident:
+    """Return the incident with its id, root, severity and begin alone."""
+    group = continued.group
+    broker = symptoms.broker_name
+    identity = (broker, group.kind, group.what, symptoms.stamp)
+    new_id = f"{zlib.crc32(repr(identity).encode()):08x}"
+    root = first_condition(group)
+    return Incident(
+        id=continued.id or new_id,
+        kind=group.kind,
+        broker=broker,
+        object=group.what,
+        severity=continued.severity,
+        begin=continued.begin,
+        title="",
+        root=key_of(root) if root else ("", "", "", ""),
     )
+
+
+def first_condition(group: Group) -> ActiveCondition | None:
+    """Return the condition that is the root, None if the root is a number."""
+    if group.measured:
+        return None
+    return min(group.own, key=attrgetter("since"))
+
+
+def with_texts(incident: Incident, group: Group, symptoms: Symptoms) -> Incident:
+    """Return the incident with its title, impact, causes and advice."""
+    broker = symptoms.poll.broker
+    root = first_condition(group)
+    condition = for_kind(broker.kind.name)[root.name] if root else None
+    facts = facts_of(group)
+
+    texts = TEXTS.get(group.kind, {})
+    if condition:
+        title = condition.title.rstrip(".")
+        texts = {"title": ["{object}: " + title], **texts}
+    texts = texts | texts.get(broker.kind.name, {})
+
+    reasons = [*causes_of(texts.get("causes", {}), facts)]
+    client_left = "left" in facts
+    if condition and root and client_left and broker.authentication_failures > 0:
+        reasons = reasons or causes(condition, root)
+        reasons = since_it_left(reasons, symptoms, incident.begin)
+    return replace(
+        incident,
+        title=sentences(texts["title"], facts)[0],
+        impact=sentences(texts.get("impact", ()), facts),
+        causes=reasons,
+        advice=sentences(texts.get("advice", ()), facts),
+    )
+
+
+def facts_of(group: Group) -> dict[str, str]:
+    """Return the facts of the group that are known, for its texts."""
+    queues = some(condition.queue for condition in group.own)
+    facts = {"queues": queues, **group.facts}
+    facts = {name: text for name, text in facts.items() if text}
+    facts["object"] = group.what
+    facts["address"] = group.what
+    for name in ("queues", "stands", "unread"):
+        if name in facts:
+            # A queue's name alone may read as an English word.
+            word = "queues" if ", " in facts[name] else "queue"
+            facts[name] = f"{word} {facts[name]}"
+    return facts
+
+
+def with_numbers(
+    incident: Incident, places: AbstractSet[Place], symptoms: Symptoms
+) -> Incident:
+    """Return the incident with the sums over these queues."""
+    queues = [symptoms.queues[place] for place in places if place in symptoms.queues]
+    messages = sum((queue.messages for queue in queues), 0.0)
+    growth = sum((queue.growth for queue in queues), 0.0)
+    interval = max(symptoms.facts.interval, 1e-9)
+    ages = [queue.oldest_seconds for queue in queues]
+    known_ages = [round(age, 3) for age in ages if not isnan(age)]
+    return replace(
+        incident,
+        messages=messages,
+        rate=round(growth / interval, 3),
+        oldest=max(known_ages, default=None),
+    )
+
+
+def victims_of(group: Group) -> list[str]:
+    """Return the names of those that suffer, a queue or broker with its problem; blocked clients come first."""
+    blocked = dict.fromkeys(group.blocked, "")
+    problems = {}
+    for victim in group.victims:
+        name = victim.client or victim.queue or victim.broker
+        problems[name] = "" if victim.client else problem_of(victim, group)
+    texts = blocked | problems | blocked
+    return [name + problem for name, problem in texts.items()]
+
+
+def problem_of(victim: ActiveCondition, group: Group) -> str:
+    """Return the problem of a victim that is no client, in words, unless the impact says it."""
+    if victim.name in ABSENT and "unread" in group.facts:
+        return ""
+    title = CONDITIONS[victim.name].title.rstrip(".")
     return title and f" ({title[0].lower()}{title[1:]})"
 
 
 def size_of(group: Group) -> int:
-    conditions = group.own + group.victims
+    """Count the conditions, those of an address once, and the clients that suffer without a condition."""
     distinct = {
         (
-            one.name,
-            one.address,
-            CONDITIONS[one.name].of_address or one.queue,
-            one.client,
+            condition.name,
+            condition.address,
+            CONDITIONS[condition.name].of_address or condition.queue,
+            condition.client,
         )
-        for one in conditions
+        for condition in group.conditions
     }
-    return len(distinct) + len({*group.blocked} - {one.client for one in conditions})
+    clients = {condition.client for condition in group.conditions}
+    return len(distinct) + len({*group.blocked} - clients)
 
 
 def sentences(templates: Iterable[str], facts: Mapping[str, str]) -> list[str]:
-    """Those of which all facts are known."""
-    found = []
+    """Fill in the templates, and leave out those of which a fact is not known."""
+    texts = []
     for template in templates:
         with suppress(KeyError):
-            found.append(
-                template.replace("{raise_limit}", RAISE_LIMIT).format_map(facts)
-            )
-    return found
+            text = template.replace("{raise_limit}", RAISE_LIMIT)
+            texts.append(text.format_map(facts))
+    return texts
 
 
 def causes_of(
-    texts: Mapping[str, Sequence[str]], facts: Mapping[str, str]
+    causes: Mapping[str, Sequence[str]], facts: Mapping[str, str]
 ) -> Iterator[Cause]:
-    for name, (state, *said) in texts.items():
-        if len(told := sentences(said, facts)) == len(said):
-            yield Cause(name, CauseState(state), *told)
+    """Yield the causes all facts of which are known."""
+    for name, (state, *templates) in causes.items():
+        texts = sentences(templates, facts)
+        if len(texts) == len(templates):
+            yield Cause(name, CauseState(state), *texts)
 
 
-def since_it_left(known: list[Cause], symptoms: Symptoms, begin: float) -> list[Cause]:
-    """Logins refused since a consumer left say more than those since the broker's start."""
-    count = sum(
-        one.logins
-        for one in symptoms.changes
-        if one.time >= begin - symptoms.poll.found.interval
-    )
-    fact = (
-        f"refused logins since it left: {count:.0f}"
-        if count
-        else f"{AGAINST}none was refused since it left"
-    )
-    told = [
-        replace(one, fact=fact) if one.name == "login_refused" else one for one in known
+def since_it_left(causes: list[Cause], symptoms: Symptoms, begin: float) -> list[Cause]:
+    """Return the causes with the logins that were refused since a consumer left: these say more than all since the
+    broker's start. The refused login comes first if there was one, else last.
+    """
+    earliest = begin - symptoms.facts.interval
+    count = sum(change.logins for change in symptoms.changes if change.time >= earliest)
+    fact = f"{AGAINST}none was refused since it left"
+    if count:
+        fact = f"refused logins since it left: {count:.0f}"
+    informed = [
+        replace(cause, fact=fact) if cause.name == "login_refused" else cause
+        for cause in causes
     ]
-    return sorted(told, key=lambda one: (one.fact == fact) != bool(count))
+    was_refused = bool(count)
+    return sorted(informed, key=lambda cause: (cause.fact == fact) != was_refused)
 
 
 def involved(group: Group, symptoms: Symptoms) -> list[Mapping[str, str]]:
-    """The clients that are the root, then those that are blocked; of each a connection."""
+    """Return the clients that are the root, then those that are blocked, each with one of its connections."""
     connections = symptoms.poll.snapshot.connections
-    keys = symptoms.poll.snapshot.consumer_connection
     if connections is None:
         return []
-    at = connections.index.positions(keys[np.asarray(group.consumers, np.intp)])
+    keys = symptoms.poll.snapshot.consumer_connection
+    consumers = np.asarray(group.consumers, np.intp)
+    positions = connections.index.positions(keys[consumers])
     blocked = connections.index.where("client", attrgetter("client"), {*group.blocked})
-    rows = [*connections.index.rows[at[at >= 0]], *connections.index.rows[blocked]]
-    first = {row.client: row for row in reversed(rows)}
-    told = [first[name] for name in dict.fromkeys(row.client for row in rows)][:SHOWN]
-    names = {
-        "client": "client",
-        "host": "remote_host",
-        "connection": "id",
-        "protocol": "protocol",
-        "user": "user",
+    rows = connections.index.rows
+    by_client: dict[str, ConnectionRow] = {}
+    for row in (*rows[positions[positions >= 0]], *rows[blocked]):
+        by_client.setdefault(row.client, row)
+    return [contact(row) for row in [*by_client.values()][:SHOWN]]
+
+
+def contact(row: ConnectionRow) -> dict[str, str]:
+    """Return what is known of a connection and its client."""
+    texts = {
+        "client": row.client,
+        "host": row.remote_host,
+        "connection": row.id,
+        "protocol": row.protocol,
+        "user": row.user,
     }
-    return [
-        {name: text for name, field in names.items() if (text := getattr(row, field))}
-        for row in told
-    ]
+    return {name: text for name, text in texts.items() if text}
 
 
 def changed(
     group: Group, begin: float, symptoms: Symptoms, addresses: set[str]
 ) -> list[tuple[float, str]]:
-    """What came or went shortly before the incident began, the changes next to its begin. What came after it is no
-    reason for it. begin: of the incident. addresses: that it concerns.
+    """Return changes shortly before the incident began, those nearest to its begin; later ones are no reason for it.
+
+    begin: of the incident. addresses: that it concerns.
     """
-    clients = {
-        *group.blocked,
-        *(one.client for one in group.own + group.victims if one.client),
-    }
+    # A change that is the begin itself is stamped by another clock.
+    latest = begin + JITTER_SECONDS
+    changes = [
+        (change.time, change.text)
+        for change in changes_about(group, symptoms, addresses)
+        if begin - RECENT <= change.time <= latest
+        and (group.kind in ABSENT or not change.logins)
+    ]
+    changes.sort(reverse=True)
+    nearest = sorted(changes[:SHOWN])
+    if len(changes) > SHOWN:
+        time, text = nearest[-1]
+        nearest[-1] = (time, f"{text} ({SHOWN} of {len(changes)} changes)")
+    return nearest
+
+
+def changes_about(group: Group, symptoms: Symptoms, addresses: set[str]) -> list[Noted]:
+    """Return the changes of these addresses, of the clients of the group and of the broker itself."""
+    clients = {condition.client for condition in group.conditions if condition.client}
+    clients.update(group.blocked)
     by_address, by_client = symptoms.changes_about
-    at = {i for name in ("", *addresses) for i in by_address.get(name, ())}
-    near = [
-        symptoms.changes[i]
-        for i in sorted(at.union(*(by_client.get(name, ()) for name in clients)))
-    ]
-    latest = (
-        begin + JITTER_SECONDS
-    )  # a change that is the begin is stamped by another clock
-    near = [
-        one
-        for one in near
-        if begin - RECENT <= one.time <= latest
-        and (group.kind in ABSENT or not one.logins)
-    ]
-    found = sorted(((one.time, one.text) for one in near), reverse=True)
-    shown = sorted(found[:SHOWN])
-    cut = f" ({SHOWN} of {len(found)} changes)" * (len(found) > SHOWN)
-    return shown[:-1] + [(at, text + cut) for at, text in shown[-1:]]
+    positions = set[int]()
+    for address in ("", *addresses):
+        positions.update(by_address.get(address, ()))
+    for client in clients:
+        positions.update(by_client.get(client, ()))
+    return [symptoms.changes[position] for position in sorted(positions)]

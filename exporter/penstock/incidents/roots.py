@@ -1,8 +1,9 @@
 """The roots that are more than one condition, in the order in which they take what they explain out of `free`."""
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import chain, pairwise
+from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import pairwise
 from operator import attrgetter
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,14 +16,20 @@ from penstock.conditions.producer_silent import PRODUCER_SILENT
 from penstock.conditions.producers_blocked import PRODUCERS_BLOCKED
 from penstock.conditions.unheld import UNHELD as HELD_BY_NO_CONSUMER
 from penstock.core.formatting import duration, in_bytes, moment
-from penstock.core.table import Table
+from penstock.core.table import Column, Positions, Table
 from penstock.incidents.incident import Group, key_of, some
 from penstock.incidents.links import BACKLOG, BRINGS, FAILING, LOOPS, STOPS
-from penstock.incidents.symptoms import AddressLimits, Symptoms, place_of
-from penstock.model import LinkRow, ProducerRow
+from penstock.incidents.symptoms import (
+    Place,
+    Predicate,
+    Symptoms,
+    place_of,
+)
+from penstock.model import ConsumerRow, LinkRow, ProducerRow
 
 SILENT = PRODUCER_SILENT.name
 FEWEST_SILENT = 5
+"""Queues that fall silent together, where the broker or something before it is the cause."""
 TOGETHER = 2.0
 FEWEST = 3
 """Seconds within which so many clients stop, where something common to them is the cause."""
@@ -38,140 +45,209 @@ STOPPED = STOPS | LOOPS
 
 
 def full_broker(symptoms: Symptoms) -> Iterator[Group]:
-    """Memory or disk is full. Who fills it and who suffers differ; who sent nothing shortly before suffers nothing."""
+    """Yield the broker as a root where its memory or its disk is full.
+
+    The address that fills the memory and the clients that suffer differ. Producers that sent nothing shortly before
+    suffer nothing.
+    """
     broker = symptoms.poll.broker
-    addresses = symptoms.addresses
     if not surroundings.full_broker(broker):
         return
-    memory = broker.memory_used_bytes >= broker.memory_limit_bytes
-    group = symptoms.measured(
-        "broker_memory_full" if memory else "broker_disk_full",
-        symptoms.poll.groups.broker,
-    )
-    pages = {name for name, one in addresses.items() if memory and one.policy == "page"}
-    waits = [row for row in symptoms.waiting(group) if row.address not in pages]
-    filler = (
-        max(
-            addresses,
-            key=lambda name: np.nan_to_num(addresses[name].memory_bytes),
-            default="",
-        )
-        if memory
-        else ""
-    )
-    about = addresses.get(filler, AddressLimits())
-    where = sorted({row.address for row in waits} | {filler} - {""})
-    group.facts = producers(waits) | address_facts(symptoms, filler) | {
-        "filler": filler,
-        "share": f"{about.memory_bytes / broker.memory_limit_bytes:.0%} of {in_bytes(broker.memory_limit_bytes)}",
-        "unlimited": "" if about.full or np.isnan(about.settings_stamp) else "it is below it, or has none",
-        "addresses": some(where),
-        "idle": str(len({row.address for row in symptoms.poll.found.queues}) - len(where)),
-    }  # fmt: skip
-    blocked_in_send = symptoms.of_sessions(waits)
-    symptoms.take(
-        group.own,
-        lambda one: one.name == BLOCKED and not addresses.get(one.address, about).full,
-    )
-    symptoms.take(group.own, lambda one: one.address == filler and one.name in FILL)
+    memory_is_full = broker.memory_used_bytes >= broker.memory_limit_bytes
+    kind = "broker_memory_full" if memory_is_full else "broker_disk_full"
+    group = symptoms.measured(kind, symptoms.broker_name)
+
+    # An address that pages needs no memory for what is sent to it.
+    paging = paging_addresses(symptoms) if memory_is_full else set[str]()
+    waiting = [row for row in symptoms.waiting(group) if row.address not in paging]
+    filler = largest_address(symptoms) if memory_is_full else ""
+    concerned = {row.address for row in waiting}
+    if filler:
+        concerned.add(filler)
+
+    group.facts = {
+        **producers(waiting),
+        **address_facts(symptoms, filler),
+        **filler_facts(symptoms, filler),
+        "addresses": some(sorted(concerned)),
+        "idle": idle_addresses(symptoms, concerned),
+    }
+    blocked_in_send = symptoms.of_sessions(waiting)
+    take_conditions_of_full_broker(symptoms, group, filler)
     symptoms.take(group.victims, blocked_in_send)
-    group.blocked = sorted({row.client for row in waits if row.address != filler})
-    group.places = {place for address in where for place in symptoms.queues_of(address)}
+    group.blocked = sorted({row.client for row in waiting if row.address != filler})
+    group.places = {
+        place for address in concerned for place in symptoms.queues_of(address)
+    }
     yield group
 
 
+def paging_addresses(symptoms: Symptoms) -> set[str]:
+    return {
+        name for name, limits in symptoms.addresses.items() if limits.policy == "page"
+    }
+
+
+def largest_address(symptoms: Symptoms) -> str:
+    """Return the address that uses most memory, empty if no address is known."""
+    addresses = symptoms.addresses
+    return max(
+        addresses,
+        key=lambda name: np.nan_to_num(addresses[name].memory_bytes),
+        default="",
+    )
+
+
+def filler_facts(symptoms: Symptoms, filler: str) -> dict[str, str]:
+    """Return the share of the broker's memory that the address uses, and whether a limit of its own is the reason."""
+    limits = symptoms.limits_of(filler)
+    memory = symptoms.poll.broker.memory_limit_bytes
+    share = limits.memory_bytes / memory
+    has_unread_settings = np.isnan(limits.settings_stamp)
+    may_have_reached_limit = limits.full or has_unread_settings
+    return {
+        "filler": filler,
+        "share": f"{share:.0%} of {in_bytes(memory)}",
+        "unlimited": "" if may_have_reached_limit else "it is below it, or has none",
+    }
+
+
+def idle_addresses(symptoms: Symptoms, concerned: Collection[str]) -> str:
+    """Count the addresses that the full broker does not concern at present."""
+    addresses = {row.address for row in symptoms.facts.queues}
+    return str(len(addresses) - len(concerned))
+
+
+def take_conditions_of_full_broker(
+    symptoms: Symptoms, group: Group, filler: str
+) -> None:
+    """Take blocked producers of addresses below their own limits, and the backlog of the filler."""
+    addresses = symptoms.addresses
+    limits_of_filler = symptoms.limits_of(filler)
+
+    def is_blocked_by_broker(condition: ActiveCondition) -> bool:
+        limits = addresses.get(condition.address, limits_of_filler)
+        return condition.name == BLOCKED and not limits.full
+
+    def fills_broker(condition: ActiveCondition) -> bool:
+        return condition.address == filler and condition.name in FILL
+
+    symptoms.take(group.own, is_blocked_by_broker)
+    symptoms.take(group.own, fills_broker)
+
+
 def failed_over(symptoms: Symptoms) -> Iterator[Group]:
-    """It serves for the other one of its pair, which cannot be reached: nothing takes over from it."""
-    took = symptoms.poll.snapshot.observation.takeover
-    if took is not None and took.alone:
-        group = symptoms.measured("failover", symptoms.poll.groups.broker)
-        group.begin = took.time
-        group.facts = {"took": took.text, "other": took.broker}
-        yield group
+    """Yield a broker that serves for its pair, which cannot be reached: nothing takes over from it."""
+    takeover = symptoms.poll.snapshot.observation.takeover
+    if takeover is None or not takeover.alone:
+        return
+    group = symptoms.measured("failover", symptoms.broker_name)
+    group.begin = takeover.time
+    group.facts = {"took": takeover.text, "other": takeover.broker}
+    yield group
 
 
 def producers(rows: list[ProducerRow]) -> dict[str, str]:
-    """How many wait, and who."""
+    """Return how many producers wait, and their clients."""
     clients = sorted({row.client for row in rows})
     count = len(rows)
-    said = f"{count} producer{'s are' if count > 1 else ' is'}" if rows else ""
+    text = f"{count} producer{'s are' if count > 1 else ' is'}" if rows else ""
     return {
-        "producers": said,
+        "producers": text,
         "clients": some(clients),
         "client": clients[0] if len(clients) == 1 else "",
     }
 
 
 def address_facts(symptoms: Symptoms, address: str) -> dict[str, str]:
-    """How full it is, who sends to it, and what is known of its consumers."""
-    about = symptoms.addresses.get(address, AddressLimits())
-    found = symptoms.poll.found
-    at = [*symptoms.queues_of(address).values()]
-    messages = np.nansum(found.messages[at])
-    count = np.nansum(found.consumers[at])
-    stopped = [
-        one
-        for one in symptoms.free.values()
-        if one.address == address and one.name in STOPPED
-    ]
-    how = f"{count:.0f} consumer{'s' if count != 1 else ''}" if count else "no consumer"
+    """Return how full the address is, its senders, and its messages and consumers."""
+    limits = symptoms.limits_of(address)
+    limit = "at its limit"
+    if limits.full:
+        limit = f"{limits.limit_percent:.0f} % of {in_bytes(limits.limit_bytes)}"
+    used = "bytes"
+    if limits.memory_bytes > 0:
+        used = f"{limits.memory_bytes:,.0f} bytes"
+    senders = {row.client for row in symptoms.sending.index if row.address == address}
     return {
-        "limit": f"{about.limit_percent:.0f} % of {in_bytes(about.limit_bytes)}"
-        if about.full
-        else "at its limit",
-        "readers": f"{messages:,.0f} messages, {how}"
-        + "".join(f", {one.client} {one.name}" for one in stopped[:1]),
-        "senders": some(
-            sorted(
-                {row.client for row in symptoms.sending.index if row.address == address}
-            )
-        ),
-        "used": f"{about.memory_bytes:,.0f} bytes"
-        if about.memory_bytes > 0
-        else "bytes",
+        "limit": limit,
+        "readers": readers(symptoms, address),
+        "senders": some(sorted(senders)),
+        "used": used,
     }
 
 
+def readers(symptoms: Symptoms, address: str) -> str:
+    """Return the messages and consumers of the address in words, with one client that stopped."""
+    facts = symptoms.facts
+    queues = [*symptoms.queues_of(address).values()]
+    messages = np.nansum(facts.messages[queues])
+    count = np.nansum(facts.consumers[queues])
+    plural = "" if count == 1 else "s"
+    consumers = f"{count:.0f} consumer{plural}" if count else "no consumer"
+    parts = [f"{messages:,.0f} messages", consumers]
+    for condition in symptoms.free.values():
+        if condition.address == address and condition.name in STOPPED:
+            parts.append(f"{condition.client} {condition.name}")
+            break
+    return ", ".join(parts)
+
+
+class LinkState(NamedTuple):
+    row: LinkRow
+    up: float
+    started: float
+
+
 def stopped_bridges(symptoms: Symptoms) -> Iterator[Group]:
-    """A bridge that takes nothing of what waits for it: its target is full, its peer frozen or gone."""
-    links = symptoms.poll.snapshot.links
-    found = symptoms.poll.found
-    stopped = symptoms.poll.timers.stuck
-    read = (
-        {} if links is None else {state[0].queue: state for state in states_of(links)}
-    )
-    for at in found.queues.where(
-        "name", attrgetter("name"), read.keys() - {""}
-    ).tolist():
-        place = place_of(found.queues.rows[at])
-        row, up, started = read[place[1]]
-        if (
-            found.messages[at] > 0
-            and found.now - stopped[at] >= symptoms.poll.constants.proof
-        ):
-            group = symptoms.measured("bridge_stopped", row.name)
-            how = how_it_stopped(up, started, found.delivering[at])
-            group.places = {place}
-            group.facts = {
-                "queues": row.queue,
-                how: f"{found.messages[at]:,.0f} messages wait",
-            }
-            sends_on = row.kind == "bridge" and how != "stopped"
-            group.facts |= {"target": row.target if sends_on else ""}
-            symptoms.take(group.victims, on({place}, BACKLOG))
-            yield group
+    """Yield bridges that take none of the messages that wait for them.
+
+    The target of such a bridge is full, or its peer is frozen or cannot be reached.
+    """
+    facts = symptoms.facts
+    stopped_since = symptoms.poll.timers.stuck
+    links = links_by_queue(symptoms.poll.snapshot.links)
+    queues = facts.queues.where("name", attrgetter("name"), links.keys() - {""})
+    for position in queues.tolist():
+        has_messages = facts.messages[position] > 0
+        stopped_for = facts.now - stopped_since[position]
+        if has_messages and stopped_for >= symptoms.poll.constants.proof:
+            place = place_of(facts.queues.rows[position])
+            yield stopped_bridge(symptoms, place, position, links[place[1]])
 
 
-def states_of(links: Table[LinkRow]) -> Iterator[tuple[LinkRow, float, float]]:
-    """Each link with whether it is up and whether it is started."""
-    return zip(
-        links.index, links["up"].tolist(), links["started"].tolist(), strict=True
-    )
+def links_by_queue(links: Table[LinkRow] | None) -> dict[str, LinkState]:
+    """Return the links by the name of the queue that they read."""
+    if links is None:
+        return {}
+    is_up = links["up"].tolist()
+    is_started = links["started"].tolist()
+    states = map(LinkState, links.index, is_up, is_started)
+    return {state.row.queue: state for state in states}
+
+
+def stopped_bridge(
+    symptoms: Symptoms, place: Place, position: int, link: LinkState
+) -> Group:
+    """Return a bridge as a root. place, position: of the queue that it reads."""
+    facts = symptoms.facts
+    group = symptoms.measured("bridge_stopped", link.row.name)
+    reason = how_it_stopped(link.up, link.started, facts.delivering[position])
+    sends_on = link.row.kind == "bridge" and reason != "stopped"
+    group.places = {place}
+    group.facts = {
+        "queues": link.row.queue,
+        reason: f"{facts.messages[position]:,.0f} messages wait",
+        "target": link.row.target if sends_on else "",
+    }
+    symptoms.take(group.victims, on(group.places, BACKLOG))
+    return group
 
 
 def how_it_stopped(up: float, started: float, delivering: float) -> str:
-    """The name of the fact that says it. A bridge whose sends are refused is not connected either for most of the time:
-    only that it was stopped is certain.
+    """Return the name of the fact that says it.
+
+    A bridge whose sends are refused is not connected either for most of the time: only that it was stopped is certain.
     """
     if started == 0:
         return "stopped"
@@ -182,230 +258,306 @@ def how_it_stopped(up: float, started: float, delivering: float) -> str:
     return "frozen" if delivering > 0 else "full"
 
 
-def on(
-    places: Iterable[tuple[str, str]], names: frozenset[str]
-) -> Callable[[ActiveCondition], bool]:
-    """Whether a condition has one of these names and is on one of these queues."""
-    return lambda one: one.name in names and (one.address, one.queue) in places
+def on(places: Collection[Place], names: frozenset[str]) -> Predicate:
+    """Return whether a condition has one of these names and is on one of these queues."""
+    return lambda condition: (
+        condition.name in names and (condition.address, condition.queue) in places
+    )
 
 
 def dead_letters_refused(symptoms: Symptoms) -> Iterator[Group]:
-    """A dead-letter address is full under FAIL: what should go there stays in delivery, with no consumer."""
-    found = symptoms.poll.found
-    in_doubt = symptoms.poll.losses.in_doubt
+    """Yield full dead-letter addresses with the policy FAIL.
+
+    Messages that should go there stay in delivery, and no consumer buffers them.
+    """
     targets = [
         name
-        for name, one in symptoms.addresses.items()
-        if one.full and one.policy == "fail"
+        for name, limits in symptoms.addresses.items()
+        if limits.full and limits.policy == "fail"
     ]
     if not targets:
         return
-    doubt_is_read = len(in_doubt) == len(found.held)
-    doubt = np.nan_to_num(in_doubt) if doubt_is_read else 0.0
-    unheld = found.delivering - found.held - found.uncommitted - doubt
+    unheld = messages_held_by_no_consumer(symptoms)
+    suspects = np.flatnonzero(unheld >= UNHELD)
+    rows = symptoms.facts.queues.rows
     for target in targets:
-        at = [
-            i
-            for i in np.flatnonzero(unheld >= UNHELD)
-            if found.queues.rows[i].dead_letter_address == target
-        ]
-        if at:
-            group = symptoms.measured("dead_letter_address_full", target)
-            group.places = {(row.address, row.name) for row in found.queues.rows[at]}
-            group.blocked = sorted(name for _, name in group.places)
-            stuck = {"stuck": f"{unheld[at].sum():,.0f}", "queues": some(group.blocked)}
-            group.facts = stuck | address_facts(symptoms, target)
-            if doubt_is_read and (in_doubt[at] == 0).all():
-                group.facts |= {"not_in_doubt": "none has these messages"}
-            symptoms.take(
-                group.own,
-                on(symptoms.queues_of(target), FILL | {DEAD_LETTERS_FULL.name}),
-            )
-            symptoms.take(
-                group.victims,
-                on(group.places, BACKLOG | FAILING | {HELD_BY_NO_CONSUMER.name}),
-            )
-            yield group
+        queues = [i for i in suspects if rows[i].dead_letter_address == target]
+        if queues:
+            yield refusing_address(symptoms, target, np.array(queues), unheld)
+
+
+def has_transactions(symptoms: Symptoms) -> bool:
+    """Return whether the messages of prepared transactions are known by queue."""
+    return len(symptoms.poll.losses.in_doubt) == len(symptoms.facts.held)
+
+
+def messages_held_by_no_consumer(symptoms: Symptoms) -> Column:
+    """(queues,) Messages in delivery beyond those of consumers and of prepared transactions."""
+    facts = symptoms.facts
+    unheld = facts.delivering - facts.held - facts.uncommitted
+    if has_transactions(symptoms):
+        unheld = unheld - np.nan_to_num(symptoms.poll.losses.in_doubt)
+    return unheld
+
+
+def refusing_address(
+    symptoms: Symptoms, target: str, queues: Positions, unheld: Column
+) -> Group:
+    """Return a dead-letter address that refuses messages of these queues as a root."""
+    rows = symptoms.facts.queues.rows[queues]
+    group = symptoms.measured("dead_letter_address_full", target)
+    group.places = {place_of(row) for row in rows}
+    group.blocked = sorted(name for _, name in group.places)
+    stuck = unheld[queues].sum()
+    facts = {
+        "stuck": f"{stuck:,.0f}",
+        "queues": some(group.blocked),
+        **address_facts(symptoms, target),
+    }
+    if has_transactions(symptoms):
+        in_doubt = symptoms.poll.losses.in_doubt[queues]
+        if (in_doubt == 0).all():
+            facts["not_in_doubt"] = "none has these messages"
+    group.facts = facts
+
+    fills_target = FILL | {DEAD_LETTERS_FULL.name}
+    waits_for_target = BACKLOG | FAILING | {HELD_BY_NO_CONSUMER.name}
+    symptoms.take(group.own, on(symptoms.queues_of(target), fills_target))
+    symptoms.take(group.victims, on(group.places, waits_for_target))
+    return group
 
 
 def full_addresses(symptoms: Symptoms) -> Iterator[Group]:
-    """A full or closed address whose producers wait, with the consumers that are blocked in sending to it; also one
-    that refuses what is diverted to it, and so what is sent to the sources.
+    """Yield full or closed addresses whose producers wait, and full targets of diverts.
+
+    Consumers that are blocked in sending to such an address are its victims. A target that refuses what is diverted to
+    it also refuses what is sent to the sources of the diverts.
     """
-    told = {
-        one.address
-        for one in symptoms.free.values()
-        if one.name in (BLOCKED, BLOCKED_BY_OPERATOR.name)
+    reported = {
+        condition.address
+        for condition in symptoms.free.values()
+        if condition.name in (BLOCKED, BLOCKED_BY_OPERATOR.name)
     }
-    reached = {
+    blocking = {
         name
-        for name, one in symptoms.addresses.items()
-        if one.full and one.policy == "block"
+        for name, limits in symptoms.addresses.items()
+        if limits.full and limits.policy == "block"
     }
-    sources: dict[str, set[str]] = {}
-    for source, target in symptoms.poll.snapshot.diverts:
-        if (
-            (about := symptoms.addresses.get(target)) is not None
-            and about.full
-            and about.policy == "fail"
-        ):
-            sources.setdefault(target, set()).add(source)
-    for address in sorted(told | reached | sources.keys())[:MOST_ADDRESSES]:
-        closed = symptoms.addresses.get(address, AddressLimits()).producers_paused > 0
-        of = sources.get(address, ())
-        kind = (
-            "address_blocked"
-            if closed
-            else "divert_target_full"
-            if of
-            else "address_full"
-        )
-        group = symptoms.measured(kind, address)
-        waits = [
+    sources = sources_of_full_targets(symptoms)
+    addresses = sorted(reported | blocking | sources.keys())
+    for address in addresses[:MOST_ADDRESSES]:
+        senders_to = sources.get(address, set())
+        group = symptoms.measured(kind_of_full(symptoms, address, senders_to), address)
+        waiting = [
             row
             for row in symptoms.waiting(group)
-            if row.address == address or row.address in of
+            if row.address == address or row.address in senders_to
         ]
-        if waits or address in told:
-            group.places = {*symptoms.queues_of(address)}
-            group.blocked = sorted({row.client for row in waits})
-            group.facts = address_facts(symptoms, address)
-            blocked_in_send = symptoms.of_sessions(waits)
-            symptoms.take(group.own, on(group.places, FILL))
-            symptoms.take(group.victims, blocked_in_send)
-            group.consumers = symptoms.consumers_of(group.victims)
-            stands = sorted({one.queue for one in group.victims})
-            group.facts = {
-                **group.facts,
-                **producers(waits),
-                "stands": some(stands),
-                "sources": some(sorted(of)),
-            }
+        if waiting or address in reported:
+            fill_group_of_address(symptoms, group, waiting, senders_to)
             yield group
 
 
+def sources_of_full_targets(symptoms: Symptoms) -> dict[str, set[str]]:
+    """Return the sources of diverts by target, for full targets that refuse messages."""
+    sources: dict[str, set[str]] = {}
+    for source, target in symptoms.poll.snapshot.diverts:
+        limits = symptoms.limits_of(target)
+        if limits.full and limits.policy == "fail":
+            sources.setdefault(target, set()).add(source)
+    return sources
+
+
+def kind_of_full(symptoms: Symptoms, address: str, sources: set[str]) -> str:
+    """Return the kind of root that the address is: an operator's block goes before a limit."""
+    limits = symptoms.limits_of(address)
+    if limits.producers_paused > 0:
+        return "address_blocked"
+    return "divert_target_full" if sources else "address_full"
+
+
+def fill_group_of_address(
+    symptoms: Symptoms, group: Group, waiting: list[ProducerRow], sources: set[str]
+) -> None:
+    """Give the group of a full address its conditions and its facts."""
+    facts = address_facts(symptoms, group.what)
+    blocked_in_send = symptoms.of_sessions(waiting)
+    group.places = {*symptoms.queues_of(group.what)}
+    group.blocked = sorted({row.client for row in waiting})
+    symptoms.take(group.own, on(group.places, FILL))
+    symptoms.take(group.victims, blocked_in_send)
+    group.consumers = symptoms.consumers_of(group.victims)
+    stopped_queues = sorted({victim.queue for victim in group.victims})
+    group.facts = {
+        **facts,
+        **producers(waiting),
+        "stands": some(stopped_queues),
+        "sources": some(sorted(sources)),
+    }
+
+
 def paused_addresses(symptoms: Symptoms) -> Iterator[Group]:
-    """The address itself is paused: its queues have one root, also where no one read them before."""
-    paused = {name for name, one in symptoms.addresses.items() if one.paused > 0}
+    """Yield paused addresses, each one root for its queues, also where no consumer read them before."""
+    paused = {name for name, limits in symptoms.addresses.items() if limits.paused > 0}
     conditions: list[ActiveCondition] = []
     symptoms.take(
-        conditions, lambda one: one.name == "paused" and one.address in paused
+        conditions,
+        lambda condition: condition.name == "paused" and condition.address in paused,
     )
-    for group in together("address_paused", conditions, lambda one: one.address):
+    for group in together("address_paused", conditions, attrgetter("address")):
         queues = symptoms.queues_of(group.what)
-        unread = some(
-            name
-            for (_, name), i in queues.items()
-            if symptoms.poll.found.consumers[i] == 0
-        )
-        group.facts = {**group.facts, "unread": unread}
+        consumers = symptoms.facts.consumers
+        unread = [
+            name for (_, name), position in queues.items() if consumers[position] == 0
+        ]
+        group.facts = {**group.facts, "unread": some(unread)}
         symptoms.take(group.victims, on(queues, BRINGS["paused"]))
         yield group
 
 
 def together(
-    kind: str, conditions: list[ActiveCondition], what: Callable[[ActiveCondition], str]
+    kind: str,
+    conditions: list[ActiveCondition],
+    root_of: Callable[[ActiveCondition], str],
 ) -> list[Group]:
-    """One group for each of what they are about; without a kind each is of that of its first condition."""
+    """Return one group for each root of these conditions.
+
+    kind: of all groups; if empty, each group is of the kind of its first condition.
+    """
     groups: dict[str, Group] = {}
-    for one in sorted(conditions, key=lambda one: (one.since, one.queue)):
-        groups.setdefault(
-            what(one), Group(kind or one.name, what(one), one.since)
-        ).own.append(one)
+    for condition in sorted(conditions, key=attrgetter("since", "queue")):
+        root = root_of(condition)
+        if root not in groups:
+            groups[root] = Group(kind or condition.name, root, condition.since)
+        groups[root].own.append(condition)
     for group in groups.values():
-        group.facts = {"queues": some(sorted(one.queue for one in group.own))}
+        queues = sorted(condition.queue for condition in group.own)
+        group.facts = {"queues": some(queues)}
     return [*groups.values()]
 
 
+def bursts(
+    conditions: Iterable[ActiveCondition], seconds: float
+) -> Iterator[list[ActiveCondition]]:
+    """Yield the conditions in lists: each began within so many seconds of the one before it in the list."""
+    ordered = sorted(conditions, key=attrgetter("since"))
+    burst = ordered[:1]
+    for before, condition in pairwise(ordered):
+        if condition.since - before.since > seconds:
+            yield burst
+            burst = []
+        burst.append(condition)
+    if burst:
+        yield burst
+
+
 def common_causes(symptoms: Symptoms) -> Iterator[Group]:
-    """Three clients or more that stop, each within two seconds of another."""
-    stopped = sorted(
-        (one for one in symptoms.free.values() if one.name in STOPS),
-        key=lambda one: one.since,
+    """Yield three clients or more that stop, each within two seconds of another."""
+    stops = (
+        condition for condition in symptoms.free.values() if condition.name in STOPS
     )
-    gaps = [
-        i
-        for i in range(1, len(stopped))
-        if stopped[i].since - stopped[i - 1].since > TOGETHER
-    ]
-    for first, last in pairwise([0, *gaps, len(stopped)]):
-        if len({one.client for one in stopped[first:last]}) >= FEWEST:
-            yield common_cause(symptoms, stopped[first:last])
+    for burst in bursts(stops, TOGETHER):
+        clients = {condition.client for condition in burst}
+        if len(clients) >= FEWEST:
+            yield common_cause(symptoms, burst)
 
 
-def common_cause(symptoms: Symptoms, at_once: list[ActiveCondition]) -> Group:
-    """What their consumers share, and who works all the same."""
-    first = at_once[0]
-    clients = sorted({one.client for one in at_once})
-    keys = {*map(key_of, at_once)}
-    group = Group(
-        "common_cause",
-        first.client,
-        first.since,
-        own=at_once,
-        blocked=dict.fromkeys(clients),
-    )
-    consumer = symptoms.poll.found.consumer
-    symptoms.free = {key: one for key, one in symptoms.free.items() if key not in keys}
-    group.consumers = symptoms.consumers_of(group.own)
-    hosts = {row.remote_host for row in consumer.index.rows[group.consumers]}
-    # What a consumer lets go may have come back: only where its queue settled some, it works.
-    settled = consumer.at_queue(symptoms.poll.found.d_settled, 0.0)
-    rows = consumer.index.rows
-    work = np.flatnonzero((consumer.d_left > 0) & (settled > 0))
-    others = (rows[i] for i in work if rows[i].client not in group.blocked)
-    works = next(others, None)
-    beside = next(
-        (row for row in chain([works], others) if row and row.remote_host in hosts),
-        None,
-    )
+def common_cause(symptoms: Symptoms, stops: list[ActiveCondition]) -> Group:
+    """Return clients that stopped together, with what they share and a client that works nevertheless."""
+    first = stops[0]
+    clients = sorted({condition.client for condition in stops})
+    group = Group("common_cause", first.client, first.since, own=stops, blocked=clients)
+    for condition in stops:
+        del symptoms.free[key_of(condition)]
+    group.consumers = symptoms.consumers_of(stops)
+    queues = sorted(condition.queue for condition in stops)
+    seconds = stops[-1].since - first.since
     group.facts = {
         "count": str(len(clients)),
         "names": some(clients),
-        "queues": some(sorted(one.queue for one in at_once)),
-        "within": duration(max(at_once[-1].since - first.since, 0.1)),
+        "queues": some(queues),
+        "within": duration(max(seconds, 0.1)),
         "stopped": moment(first.since, "%H:%M:%S UTC"),
-        "shared_host" if beside else "host": min(hosts) if len(hosts) == 1 else "",
-        "works": works.client if (works := beside or works) else "",
+        **comparison(symptoms, group),
     }
     return group
 
 
+def comparison(symptoms: Symptoms, group: Group) -> dict[str, str]:
+    """Return the host that all consumers of the group share, and a client that works, on their host if there is any."""
+    rows = symptoms.facts.consumer.index.rows[group.consumers]
+    hosts = {row.remote_host for row in rows}
+    host = min(hosts) if len(hosts) == 1 else ""
+    worker = working_consumer(symptoms, {*group.blocked}, hosts)
+    if worker is None:
+        return {"host": host, "works": ""}
+    if worker.remote_host in hosts:
+        return {"shared_host": host, "works": worker.client}
+    return {"host": host, "works": worker.client}
+
+
+def working_consumer(
+    symptoms: Symptoms, stopped: Collection[str], hosts: Collection[str]
+) -> ConsumerRow | None:
+    """Return a consumer of another client that settles messages, on one of these hosts if there is any."""
+    facts = symptoms.facts
+    consumer = facts.consumer
+    # Messages that leave a consumer may have been given back: it works only if its queue settled some.
+    queue_settled = consumer.at_queue(facts.d_settled, 0.0) > 0
+    working = np.flatnonzero((consumer.d_left > 0) & queue_settled)
+    elsewhere: ConsumerRow | None = None
+    for position in working:
+        row: ConsumerRow = consumer.index.rows[position]
+        if row.client in stopped:
+            continue
+        if row.remote_host in hosts:
+            return row
+        elsewhere = elsewhere or row
+    return elsewhere
+
+
 def silent_broker(symptoms: Symptoms) -> Iterator[Group]:
-    """More than half of the queues that get messages, of five or more, fall silent within two polls."""
-    silent = sorted(
-        (one for one in symptoms.free.values() if one.name == SILENT),
-        key=lambda one: one.since,
-    )
+    """Yield five queues or more that fall silent within two polls, if they are most of those that get messages."""
     arrival = symptoms.poll.usual.arrival
-    near = 2 * symptoms.poll.found.interval
-    gaps = [
-        i for i in range(1, len(silent)) if silent[i].since - silent[i - 1].since > near
-    ]
-    for first, last in pairwise([0, *gaps, len(silent)]):
-        begin = silent[first].since if silent else 0.0
-        active = np.count_nonzero(arrival >= begin - near)
-        if last - first >= FEWEST_SILENT and 2 * (last - first) > active:
-            group = Group("traffic_stopped", symptoms.poll.groups.broker, begin)
-            group.facts = {"count": str(last - first), "active": str(active)}
-            group.own = [symptoms.free.pop(key_of(one)) for one in silent[first:last]]
+    two_polls = 2 * symptoms.facts.interval
+    silent = (
+        condition for condition in symptoms.free.values() if condition.name == SILENT
+    )
+    for burst in bursts(silent, two_polls):
+        begin = burst[0].since
+        active = np.count_nonzero(arrival >= begin - two_polls)
+        count = len(burst)
+        if count >= FEWEST_SILENT and 2 * count > active:
+            group = Group("traffic_stopped", symptoms.broker_name, begin)
+            group.facts = {"count": str(count), "active": str(active)}
+            group.own = [symptoms.free.pop(key_of(condition)) for condition in burst]
             yield group
 
 
 def clients(symptoms: Symptoms) -> Iterator[Group]:
-    """All that one client does wrong, on whatever queues, and who gets nothing on the connections that it fills."""
-    stopped = list[ActiveCondition]()
-    rows = symptoms.poll.found.consumer.index.rows
-    keys = symptoms.poll.snapshot.consumer_connection
-    symptoms.take(stopped, lambda one: bool(one.client) and one.name in STOPPED)
-    for group in together("", stopped, lambda one: one.client):
+    """Yield clients that stopped or fail, each with all its conditions on whatever queues.
+
+    Its victims are consumers that get nothing on the connections that it fills.
+    """
+    stopped: list[ActiveCondition] = []
+    symptoms.take(
+        stopped,
+        lambda condition: bool(condition.client) and condition.name in STOPPED,
+    )
+    for group in together("", stopped, attrgetter("client")):
         group.consumers = symptoms.consumers_of(group.own)
-        if any(one.name in STARVED for one in symptoms.free.values()):
-            beside = rows[np.isin(keys, keys[group.consumers])]
-            symptoms.take(
-                group.victims, on({(row.address, row.queue) for row in beside}, STARVED)
-            )
+        if any(condition.name in STARVED for condition in symptoms.free.values()):
+            places = queues_of_connections(symptoms, group.consumers)
+            symptoms.take(group.victims, on(places, STARVED))
         yield group
+
+
+def queues_of_connections(symptoms: Symptoms, consumers: Positions) -> set[Place]:
+    """Return the queues that the connections of these consumers read."""
+    keys = symptoms.poll.snapshot.consumer_connection
+    shares_connection = np.isin(keys, keys[consumers])
+    rows = symptoms.facts.consumer.index.rows[shares_connection]
+    return {(row.address, row.queue) for row in rows}
 
 
 Rules = tuple[Callable[[Symptoms], Iterator[Group]], ...]
@@ -417,5 +569,9 @@ RESOURCES: Rules = (
     full_addresses,
     paused_addresses,
 )
-CLIENTS: Rules = silent_broker, common_causes, clients
-"""After those."""
+CLIENTS: Rules = (
+    silent_broker,
+    common_causes,
+    clients,
+)
+"""They run after those of `RESOURCES`."""

@@ -15,7 +15,7 @@ from penstock.core.table import Column, Index, Positions, Table
 from penstock.core.windows import reindex
 from penstock.incidents.incident import Group, Key
 from penstock.model import ConsumerRow, ProducerRow, QueueRow
-from penstock.observation.facts import or_zero
+from penstock.observation.facts import Facts, or_zero
 from penstock.observation.poll import RuleInputs
 from penstock.series.labels import ClientSeries
 
@@ -189,10 +189,23 @@ class Symptoms:
     told: Sequence[Group] = ()
     """Groups that are reported at this poll."""
 
-    def measured(self, kind: str, what: str) -> Group:
+    @property
+    def facts(self) -> Facts:
+        return self.poll.found
+
+    @property
+    def broker_name(self) -> str:
+        return self.poll.groups.broker
+
+    @property
+    def stamp(self) -> float:
+        """When the agent polled, seconds since 1970."""
+        return self.poll.snapshot.stamp
+
+    def measured(self, kind: str, root: str) -> Group:
         """Return an empty group for a root that is no condition."""
-        begin = self.begun.get((kind, what), self.poll.snapshot.stamp)
-        return Group(kind, what, begin, measured=True)
+        begin = self.begun.get((kind, root), self.stamp)
+        return Group(kind, root, begin, measured=True)
 
     def take(self, to: list[ActiveCondition], fits: Predicate) -> None:
         """Move the free conditions that fit to the list."""
@@ -201,7 +214,7 @@ class Symptoms:
 
     def waiting(self, group: Group) -> list[ProducerRow]:
         """Return producers that sent until the root began, or joined later, and do not send any more."""
-        quiet = max(4.0, 0.9 * self.poll.found.interval)
+        quiet = max(4.0, 0.9 * self.facts.interval)
         return self.sending.waiting(group.begin, quiet)
 
     @cached_property
@@ -220,6 +233,10 @@ class Symptoms:
         rows = zip(table.index.rows[positions], *columns, strict=True)
         return {row.name: AddressLimits(row.policy, *limits) for row, *limits in rows}
 
+    def limits_of(self, address: str) -> AddressLimits:
+        """Return the limits in `addresses`; without numbers for an address that is not there."""
+        return self.addresses.get(address, AddressLimits())
+
     @cached_property
     def reported_conditions(self) -> list[ActiveCondition]:
         return [condition for group in self.told for condition in group.conditions]
@@ -227,7 +244,7 @@ class Symptoms:
     @cached_property
     def queues(self) -> Mapping[Place, QueueNumbers]:
         """The numbers of the queues that the reported groups concern."""
-        facts = self.poll.found
+        facts = self.facts
         places = {
             (condition.address, condition.queue)
             for condition in self.reported_conditions
@@ -266,7 +283,7 @@ class Symptoms:
 
     def queues_of(self, address: str) -> dict[Place, int]:
         """Return positions of the queues of an address, by address and name."""
-        queues = self.poll.found.queues
+        queues = self.facts.queues
         positions = queues.where("address", attrgetter("address"), {address})
         places = map(place_of, queues.rows[positions])
         return dict(zip(places, positions.tolist(), strict=True))
@@ -292,7 +309,7 @@ class Symptoms:
         if not sessions:
             return lambda _: False
         clients = self.poll.groups.clients
-        consumers = self.poll.found.consumer.index.rows
+        consumers = self.facts.consumer.index.rows
         matching = {
             clients.index.rows[clients.member[position]]
             for position in self.consumers_of(self.free.values())
