@@ -1,10 +1,11 @@
-"""What was killed: dead-lettered, or purged by an operator; a dead letter raises R of the dead-letter address.
+"""Messages that were killed: dead-lettered, or purged by an operator.
 
-Others may send there, too: what has one explanation only is booked. R is read before the queues' X, so that a dead
-letter is never seen to arrive before it is killed.
+A dead letter raises R of the dead-letter address. Others may send there, too: only a message that has one explanation
+is booked. R is read before the queues' X, so that a dead letter is never seen to arrive before it is killed.
 """
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,113 +20,185 @@ from penstock.series.labels import sum_by
 
 @dataclass(frozen=True, slots=True)
 class Booked(RowState):
-    """Per address, when its dead letters were last booked: what had arrived, and what of it was no dead letter. fed:
-    others send there, too.
-    """
+    """The dead-letter addresses when their dead letters were last booked."""
 
     arrived: Column = column(saved=False)
+    """(addresses,) Messages that had arrived."""
     others: Column = column(saved=False)
+    """(addresses,) Those of them that were no dead letters."""
     fed: Mask = mask(saved=False)
+    """(addresses,) True where others send, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetters(RowState):
-    """Per queue. dead, purged: at least so many of the killed; each of the others is one of the two. placeless: what
-    has had its last attempt is gone: no dead-letter address is set, or it has no queue. killed0: X when this was last
-    booked. idle: no consumer could have had a last attempt, nor one that no poll lists.
-    """
-
     BY = By.QUEUE
     STORED_AS = "account_"
     dead: Column = counter(0.0, outlives=True)
+    """(queues,) Killed messages that are dead letters, at least."""
     purged: Column = counter(0.0, outlives=True)
+    """(queues,) Killed messages that were purged, at least; each of the others is one of the two."""
     killed0: Column = column(saved=False)
+    """(queues,) X when this was last booked."""
     placeless: Mask = mask(saved=False)
+    """(queues,) True where a message that had its last attempt is lost: no dead-letter address is set, or it has no
+    queue."""
     idle: Mask = mask(saved=False)
+    """(queues,) True where no consumer, listed or not, could have had a last attempt."""
     booked: Booked = unindexed(Booked)
 
     def advance(
-        self, found: Facts, has_address: Column, books: QueueBooks, last: Visits, visits: Visits,
-        *, watched: bool, unlisted: bool,
-    ) -> "DeadLetters":  # fmt: skip
-        """has_address: of each queue; NaN: not read. last: of the poll before. watched, unlisted: as of `QueueBooks`
-        and `RingLosses`.
+        self,
+        facts: Facts,
+        has_address: Column,
+        books: QueueBooks,
+        last: Visits,
+        visits: Visits,
+        *,
+        watched: bool,
+        unlisted: bool,
+    ) -> "DeadLetters":
+        """Return the state after one more poll.
+
+        Args:
+            facts: of this poll.
+            has_address: (queues,) above 0 where a dead-letter address is set; NaN: not read.
+            books: of this poll.
+            last: visits of the poll before.
+            visits: of this poll.
+            watched: as for `QueueBooks.advance`.
+            unlisted: as in `RingLosses`.
         """
-        before = self.reindexed(found.queues)
+        before = self.reindexed(facts.queues)
         killed = books.killed
-        killed0 = put(
-            before.killed0, np.isnan(before.killed0), 0.0 if watched else killed
-        )
-        at = np.where(
-            np.append(visits.has_queue, np.False_)[visits.targets.dead],
-            visits.targets.dead,
-            -1,
-        )
+        at_begin = 0.0 if watched else killed
+        killed0 = put(before.killed0, np.isnan(before.killed0), at_begin)
         grew = np.fmax(or_zero(killed - killed0), 0.0)
-        idle = (
-            (found.consumers == 0)
-            & (found.delivering == 0)
-            & ~movers(found)
-            & (not unlisted)
-        )
-        placeless = (at < 0) & (has_address >= 0)
-        surely = placeless & (
-            (found.address.max_delivery_attempts <= 0) | (idle & before.idle)
-        )
-        rests = visits.arrived == last.reindexed(visits.index).arrived
-        rests &= sum_by(at, or_zero(found.d_killed), len(rests)) == 0
-        dead, purged, closed, booked = split(
-            grew, at, self.booked.reindexed(visits.index), visits, rests
-        )
+        targets = targets_with_queue(visits)
+        idle = is_idle(facts) & (not unlisted)
+        placeless = (targets < 0) & (has_address >= 0)
+        no_attempt = facts.address.max_delivery_attempts <= 0
+        surely_purged = placeless & (no_attempt | (idle & before.idle))
+        rests = resting_addresses(facts, targets, last, visits)
+        earlier = self.booked.reindexed(visits.index)
+        parts = split(grew, targets, earlier, visits, rests)
         return DeadLetters(
-            index=found.queues,
-            dead=before.dead + dead,
-            purged=before.purged + np.where(surely, grew, purged),
-            killed0=np.where(closed, killed, killed0 + dead),
+            index=facts.queues,
+            dead=before.dead + parts.dead,
+            purged=before.purged + np.where(surely_purged, grew, parts.purged),
+            killed0=np.where(parts.is_closed, killed, killed0 + parts.dead),
             placeless=placeless,
             idle=idle,
-            booked=booked,
+            booked=parts.booked,
         )
 
     def begun_anew(self) -> "DeadLetters":
         return replace(super(DeadLetters, self).begun_anew(), booked=Booked())
 
     def unsure(self, queues: Index[QueueRow]) -> "DeadLetters":
-        """By the rows of `queues`, after a time in which not all that came and went was seen."""
+        """Return the state by the rows of `queues`, after a time in which not all that came and went was seen."""
         return replace(self.reindexed(queues), idle=np.zeros(len(queues), np.bool_))
 
 
-def split(
-    grew: Column, at: Positions, booked: Booked, visits: Visits, rests: Mask
-) -> tuple[Column, Column, Mask, Booked]:
-    """Of each queue, of what was killed and not booked (`grew`): dead letters and purged for sure, and whether no more
-    can be said of it. at: the dead-letter address; rests: addresses at which nothing moves.
+def targets_with_queue(visits: Visits) -> Positions:
+    """(queues,) Position of the dead-letter address, -1 where none is set or it has no queue."""
+    addresses = visits.targets.dead
+    # The last element is for queues without a dead-letter address: position -1.
+    has_queue = np.append(visits.has_queue, np.False_)[addresses]
+    return np.where(has_queue, addresses, -1)
+
+
+def is_idle(facts: Facts) -> Mask:
+    """(queues,) True where no consumer that is listed could have had a last attempt."""
+    has_none = (facts.consumers == 0) & (facts.delivering == 0)
+    return has_none & ~movers(facts)
+
+
+def resting_addresses(
+    facts: Facts, targets: Positions, last: Visits, visits: Visits
+) -> Mask:
+    """(addresses,) True where nothing arrived at this poll, and no queue killed messages that go there."""
+    arrived_before = last.reindexed(visits.index).arrived
+    killed_now = sum_by(targets, or_zero(facts.d_killed), len(arrived_before))
+    return (visits.arrived == arrived_before) & (killed_now == 0)
+
+
+class Parts(NamedTuple):
+    """Killed messages that were not booked before, taken apart.
+
+    dead, purged: (queues,) for sure. is_closed: (queues,) True where no more can be said of them.
     """
-    unknown = visits.begins | (np.isnan(booked.arrived) & ~visits.new)
-    arrived0, others0 = (
-        np.where(visits.new, 0.0, one) for one in (booked.arrived, booked.others)
-    )
-    total = sum_by(at, grew, len(rests))
-    rose = np.where(
-        unknown, np.nan, visits.arrived - arrived0 - (visits.others - others0)
-    )
-    fed = booked.fed | (rose > total)
-    # What is less than was killed may be from others, once they are known to send there.
-    sure = ~fed | (rose == total) | (rose <= 0)
-    most = np.clip(rose, 0.0, total)
-    least = np.where(sure, or_zero(most), 0.0)
-    closed = (rose == total) | rests | np.isnan(rose)
-    least = np.append(least, 0.0)[at]
-    most = np.append(most, np.nan)[at]
-    total_of = np.append(total, 0.0)[at]
-    dead = np.where(at < 0, 0.0, np.fmax(least - (total_of - grew), 0.0))
-    done = np.append(closed, np.True_)[at]
-    purged = np.where(done, np.fmax(or_zero(grew - most), 0.0), 0.0)
-    arrived = np.where(closed, visits.arrived, arrived0 + sum_by(at, dead, len(rests)))
+
+    dead: Column
+    purged: Column
+    is_closed: Mask
+    booked: Booked
+
+
+class Arrivals(NamedTuple):
+    """By dead-letter address, since it was last booked.
+
+    killed: of all its queues. rose: messages that arrived, without those that others sent; NaN: not known.
+    """
+
+    killed: Column
+    rose: Column
+
+
+def split(
+    grew: Column, targets: Positions, booked: Booked, visits: Visits, rests: Mask
+) -> Parts:
+    """Return dead letters and purged messages among those that were killed and not booked.
+
+    Args:
+        grew: (queues,) killed and not booked.
+        targets: (queues,) position of the dead-letter address, -1: none.
+        booked: when the addresses were last booked.
+        visits: of this poll.
+        rests: (addresses,) True where nothing moves.
+    """
+    # A new address begins at 0.
     booked = replace(
         booked,
-        arrived=arrived,
-        others=np.where(closed, visits.others, others0),
+        arrived=np.where(visits.new, 0.0, booked.arrived),
+        others=np.where(visits.new, 0.0, booked.others),
+    )
+    killed = sum_by(targets, grew, len(rests))
+    from_others = visits.others - booked.others
+    rose = visits.arrived - booked.arrived - from_others
+    rose = np.where(visits.begins, np.nan, rose)
+    arrivals = Arrivals(killed, rose)
+    fed = booked.fed | (rose > killed)
+    is_closed = (rose == killed) | rests | np.isnan(rose)
+
+    dead = least_dead(grew, targets, arrivals, fed)
+    is_done = np.append(is_closed, np.True_)[targets]
+    purged = np.where(is_done, least_purged(grew, targets, arrivals), 0.0)
+    arrived = booked.arrived + sum_by(targets, dead, len(rests))
+    after = replace(
+        booked,
+        arrived=np.where(is_closed, visits.arrived, arrived),
+        others=np.where(is_closed, visits.others, booked.others),
         fed=fed,
     )
-    return dead, purged, done, booked
+    return Parts(dead, purged, is_done, after)
+
+
+def least_dead(
+    grew: Column, targets: Positions, arrivals: Arrivals, fed: Mask
+) -> Column:
+    """(queues,) Dead letters for sure: what arrived and other queues of the address cannot have killed."""
+    killed, rose = arrivals
+    # What is less than was killed may be from others, once they are known to send there.
+    is_sure = ~fed | (rose == killed) | (rose <= 0)
+    arrived = np.where(is_sure, or_zero(np.clip(rose, 0.0, killed)), 0.0)
+    killed_by_others = np.append(killed, 0.0)[targets] - grew
+    least = np.append(arrived, 0.0)[targets] - killed_by_others
+    return np.where(targets < 0, 0.0, np.fmax(least, 0.0))
+
+
+def least_purged(grew: Column, targets: Positions, arrivals: Arrivals) -> Column:
+    """(queues,) Messages that were purged for sure: more were killed than arrived at the address."""
+    most_dead = np.clip(arrivals.rose, 0.0, arrivals.killed)
+    most_dead = np.append(most_dead, np.nan)[targets]
+    return np.fmax(or_zero(grew - most_dead), 0.0)

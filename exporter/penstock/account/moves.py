@@ -1,5 +1,7 @@
-"""What operators moved: it raises K though no listed consumer settled anything, and R of addresses to which no listed
-producer sent. What else does so (docs/account.md) makes these bounds, save where one explanation is left.
+"""Messages that operators moved.
+
+A move raises K though no listed consumer settled anything, and R of addresses to which no listed producer sent. Other
+things do so, too (docs/account.md): therefore these are bounds, save where one explanation is left.
 """
 
 from dataclasses import dataclass, replace
@@ -7,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from penstock.account.last_polls import shifted
 from penstock.account.queue_books import QueueBooks
 from penstock.account.reading import anonymous, attempted_in_vain, meanwhile
 from penstock.account.visits import Visits, movers
@@ -35,182 +38,287 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Moves(RowState):
-    """Per queue, of what it counts as acknowledged. moved: so many for sure. acknowledged: at least; others: either.
-
-    unseen: K less what the rows of its consumers settled, at the last polls; peak: the part that is accounted for, of
-    which not all of these polls have seen `fresh`. vain: attempts that settled nothing, at the last polls, NaN: never
-    known; vain0: when `either` began to grow. rolls: consumers roll back, so that peak and fresh count these attempts,
-    too; doubt: polls for which all may have been moved. quiet, calm: polls since a consumer of it, or any client, came
-    or went; calm also ends when a producer that names an address with each message sends one. proven: at this poll.
-    """
+    """What became of the messages that the broker counts as acknowledged."""
 
     BY = By.QUEUE
     STORED_AS = "account_"
     moved: Column = counter(0.0, outlives=True)
+    """(queues,) Messages that operators moved, for sure."""
     acknowledged: Column = counter(0.0, outlives=True)
+    """(queues,) Messages that consumers acknowledged, at least."""
     either: Column = counter(0.0, outlives=True)
+    """(queues,) Messages that are one or the other."""
     unseen: Matrix = column(0.0, lines=5, saved=False)
+    """(polls, queues) K less the messages that the rows of its consumers settled."""
     peak: Column = column(0.0, saved=False)
+    """(queues,) The part of `seen` that is accounted for."""
     fresh: Column = column(0.0, saved=False)
+    """(queues,) The part of `peak` that not all of the last polls have seen."""
     vain: Matrix = column(lines=5, saved=False)
+    """(polls, queues) Attempts that settled nothing; NaN: never known."""
     vain0: Column = column(saved=False)
+    """(queues,) The same when `either` began to grow."""
     rolls: Mask = mask(saved=False)
+    """(queues,) True where consumers roll back, so that `peak` and `fresh` count these attempts, too."""
     doubt: Column = column(0.0, saved=False)
+    """(queues,) Polls for which all may have been moved."""
     quiet: Column = column(0.0, saved=False)
+    """(queues,) Polls since a consumer of it joined or left."""
     calm: int = unindexed(int)
+    """Polls since any client joined or left, or a producer that names an address with each message sent one."""
     clients: tuple[bytes, ...] = unindexed(tuple)
     proven: tuple[Move, ...] = unindexed(tuple)
+    """The moves of this poll."""
 
     def advance(
         self,
-        found: Facts,
+        facts: Facts,
         snapshot: Snapshot,
         books: QueueBooks,
         visits: Visits | None,
         paged: Mask,
     ) -> "Moves":
-        """visits: None where addresses and producers were not both read: what is unseen waits for that. paged: queues
-        whose attempts the broker does not count in full.
+        """Return the moves after one more poll.
+
+        Args:
+            facts: of this poll.
+            snapshot: of this poll.
+            books: of this poll.
+            visits: None where addresses and producers were not both read: what is unseen waits for that.
+            paged: (queues,) True where the broker does not count all attempts.
         """
-        before = self.reindexed(found.queues)
-        settled = or_zero(found.d_settled)
-        unseen = before.unseen[-1] + settled - found.d_left + found.d_uncommitted
-        vain = put(attempted_in_vain(found, snapshot, books), paged, np.nan)
-        came = 0.0 if visits is None else float(visits.may_have_moved.sum())
-        # What a link takes is not listed at all.
-        listed = found.consumers <= found.listed
-        by_rows = (found.d_left == 0) & (
-            found.d_uncommitted == 0
-        )  # nothing of which a row could be behind
-        now = before.seeing(unseen, vain, found.set_back)
-        seen = now.seen
-        rest = by_rows & (settled == 0) & (seen[-1] == seen[-2])
-        noise = meanwhile(
-            found,
-            snapshot,
-            np.where(now.rolls, found.d_left, settled),
-            "consumers",
-            "sizes",
-        )
-        surely = np.where(rest, seen[-1], seen.min(axis=0) - noise)
-        clients = present_clients(snapshot)
-        unread = visits is None and bool(self.clients)
-        now = now.shrunk(~np.isnan(vain), np.where(rest, seen[-1], seen.max(axis=0)))
-        # What was unseen while no stranger came was not moved: it is accounted for as soon as it is sure. Addresses are
-        # read before their queues: what was moved shows one poll later at most.
-        sure = np.fmax(surely - (now.peak - now.fresh), 0.0)
-        booked = np.fmax(np.fmin(seen[-1] - now.peak, came - now.fresh), 0.0)
-        peak = now.peak + booked
-        fresh = np.fmax(now.fresh + booked - sure, 0.0)
-        either = now.either + np.where(
-            listed, np.where(now.doubt > 0, np.fmin(settled, came), booked), 0.0
-        )
-        tail = surely if came else np.where(by_rows, seen[-2:].min(axis=0), surely)
-        peak = peak + (0.0 if unread else np.fmax(tail - peak, 0.0))
-        moved = before.moved
-        proven: tuple[Move, ...] = ()
-        calm = self.calm + 1 if clients and clients == self.clients else 0
-        quiet = put(before.quiet + 1, movers(found), 0.0)
-        (at,) = np.nonzero(np.where(listed, sure, 0.0) if came else np.zeros(len(sure)))
-        alone = (
-            len(at) == 1
-            and sure[at[0]] == came
-            and rest[at[0]]
-            and either[at[0]] >= came
-        )
-        # What clients that come and go settle is never seen whole.
-        if visits is not None and alone and quiet[at[0]] >= QUIET and calm >= CALM:
-            moved = moved.copy()
-            either = either.copy()
-            moved[at] += came
-            either[at] -= came
-            to = visits.index.rows[visits.may_have_moved.any(axis=0)]
-            proven = (
-                Move(
-                    int(found.queues.keys[at[0]]),
-                    int(came),
-                    tuple(row.name for row in to),
-                ),
-            )
-        # What no poll is sure of may have been moved.
-        pending = np.fmax(
-            seen[-1] - peak - (0.0 if came else np.where(by_rows, 0.0, noise)), 0.0
-        )
-        pending = np.where(listed & (unread | (visits is not None)), pending, 0.0)
-        return replace(
-            now,
-            moved=moved,
-            acknowledged=np.fmax(
-                before.acknowledged,
-                or_zero(books.acknowledged) - moved - either - pending,
-            ),
-            either=either,
-            peak=peak,
-            fresh=fresh,
-            vain0=np.where(
-                (either > 0) & ~np.isnan(now.vain0), now.vain0, now.vain[-1]
-            ),
-            quiet=quiet,
-            calm=calm,
-            clients=clients or self.clients,
-            proven=proven,
-        )
+        before = self.reindexed(facts.queues)
+        vain = put(attempted_in_vain(facts, snapshot, books), paged, np.nan)
+        moves = before.seeing(before.unseen_after(facts), vain, facts.set_back)
+        poll = MovePoll.of(moves, facts, snapshot, visits)
+        moves = moves.shrunk(~np.isnan(vain), poll.most)
+        sure = np.fmax(poll.least - moves.sure_before, 0.0)
+        moves = moves.with_booked(poll, sure)
+        moves = moves.with_movements(facts, present_clients(snapshot))
+        moves = moves.with_proven(poll, sure, visits)
+        return moves.with_acknowledged(poll, books)
+
+    def unseen_after(self, facts: Facts) -> Column:
+        """(queues,) K less what its consumers settled, at this poll."""
+        by_consumers = facts.d_left - facts.d_uncommitted
+        return self.unseen[-1] + or_zero(facts.d_settled) - by_consumers
 
     @property
     def seen(self) -> Matrix:
-        """What `peak` accounts for, at the last polls."""
-        some = self.rolls.any()
-        return (
-            self.unseen + np.where(self.rolls, (1 + RETURNED) * self.vain, 0.0)
-            if some
-            else self.unseen
-        )
+        """(polls, queues) The messages that `peak` accounts for."""
+        if not self.rolls.any():
+            return self.unseen
+        attempts = np.where(self.rolls, (1 + RETURNED) * self.vain, 0.0)
+        return self.unseen + attempts
+
+    @property
+    def sure_before(self) -> Column:
+        """(queues,) The part of `peak` that all of the last polls have seen."""
+        return self.peak - self.fresh
 
     def seeing(self, unseen: Column, vain: Column, set_back: Mask) -> "Moves":
-        """With the numbers of a poll, and whether consumers have rolled back: their rows settled less than they say."""
-        vain = put(vain, np.isnan(vain), self.vain[-1])
-        lines = np.vstack(
-            [put(self.vain[1:], set_back | np.isnan(self.vain[-1]), vain), vain]
-        )
-        sure = self.peak - self.fresh
-        begins = ~self.rolls & (unseen < sure) & (vain > lines[0])
-        rolls = self.rolls | begins
-        now = replace(
-            self,
-            unseen=np.vstack([self.unseen[1:], unseen]),
-            vain=lines,
-            rolls=rolls,
-            peak=put(self.peak, begins, self.peak + (1 + RETURNED) * lines[0]),
-        )
-        return replace(
-            now,
-            doubt=put(
-                np.fmax(self.doubt - 1, 0.0), self.rolls & (now.seen[-1] < sure), DOUBT
-            ),
-        )
+        """Return the moves with the numbers of a poll, and whether consumers have rolled back.
 
-    def shrunk(self, known: Mask, most: Column) -> "Moves":
-        """Without what rows have settled since: they are read before their queue. What consumers rolled back they have
-        not settled: where attempts grew that settled nothing, it stays. known: these attempts; most: accounted for.
+        Consumers that roll back have settled less than their rows say. set_back: (queues,) True where an operator has
+        set a counter back.
+        """
+        last = self.vain[-1]
+        vain = put(vain, np.isnan(vain), last)
+        starts_again = set_back | np.isnan(last)
+        lines = np.vstack([put(self.vain[1:], starts_again, vain), vain])
+        grows_in_vain = vain > lines[0]
+        begins = ~self.rolls & (unseen < self.sure_before) & grows_in_vain
+        with_attempts = self.peak + (1 + RETURNED) * lines[0]
+        after = replace(
+            self,
+            unseen=shifted(self.unseen, unseen),
+            vain=lines,
+            rolls=self.rolls | begins,
+            peak=put(self.peak, begins, with_attempts),
+        )
+        # More came back from consumers that roll back than was accounted for.
+        came_back = self.rolls & (after.seen[-1] < self.sure_before)
+        doubt = np.fmax(self.doubt - 1, 0.0)
+        return replace(after, doubt=put(doubt, came_back, DOUBT))
+
+    def shrunk(self, is_known: Mask, most: Column) -> "Moves":
+        """Return the moves without what rows have settled since: they are read before their queue.
+
+        What consumers rolled back they have not settled: where attempts grew that settled nothing, it stays.
+
+        is_known: (queues,) True where these attempts are read. most: (queues,) messages that may be accounted for.
         """
         fell = put(np.fmax(self.peak - self.seen[-1], 0.0), self.doubt > 0, 0.0)
-        in_vain = np.where(self.rolls, 0.0, np.maximum(self.vain[-1] - self.vain0, 0.0))
-        later = np.fmax(np.where(known, fell - in_vain, 0.0), np.fmin(fell, self.fresh))
+        new_attempts = np.maximum(self.vain[-1] - self.vain0, 0.0)
+        in_vain = np.where(self.rolls, 0.0, new_attempts)
+        settled_later = np.where(is_known, fell - in_vain, 0.0)
+        later = np.fmax(settled_later, np.fmin(fell, self.fresh))
         later = np.fmin(later, self.either)
         peak = np.fmin(self.peak - later, most)
+        removed = self.peak - peak
         return replace(
             self,
             peak=peak,
-            fresh=np.fmax(self.fresh - (self.peak - peak), 0.0),
+            fresh=np.fmax(self.fresh - removed, 0.0),
             either=self.either - later,
         )
 
+    def with_booked(self, poll: "MovePoll", sure: Column) -> "Moves":
+        """Return the moves with what may have been moved at this poll.
+
+        Addresses are read before their queues: what was moved shows one poll later at most. sure: (queues,) messages
+        that all of the last polls have seen.
+        """
+        not_accounted = poll.seen[-1] - self.peak
+        may_be_moved = poll.arrived - self.fresh
+        booked = np.fmax(np.fmin(not_accounted, may_be_moved), 0.0)
+        any_settled = np.fmin(poll.settled, poll.arrived)
+        either = np.where(self.doubt > 0, any_settled, booked)
+        peak = self.peak + booked
+        if not poll.is_unread:
+            # What was unseen while no stranger came was not moved: it is accounted for as soon as it is sure.
+            peak = peak + np.fmax(poll.not_moved - peak, 0.0)
+        return replace(
+            self,
+            peak=peak,
+            fresh=np.fmax(self.fresh + booked - sure, 0.0),
+            either=self.either + np.where(poll.is_listed, either, 0.0),
+        )
+
+    def with_movements(self, facts: Facts, clients: tuple[bytes, ...]) -> "Moves":
+        """Return the moves with the polls since consumers and clients came and went."""
+        is_calm = bool(clients) and clients == self.clients
+        return replace(
+            self,
+            quiet=put(self.quiet + 1, movers(facts), 0.0),
+            calm=self.calm + 1 if is_calm else 0,
+            clients=clients or self.clients,
+        )
+
+    def with_proven(
+        self, poll: "MovePoll", sure: Column, visits: Visits | None
+    ) -> "Moves":
+        """Return the moves with one that is proven: a single queue lost all that came to addresses."""
+        queue = self.proven_queue(poll, sure)
+        if queue is None or visits is None:
+            return replace(self, proven=())
+        moved = self.moved.copy()
+        either = self.either.copy()
+        moved[queue] += poll.arrived
+        either[queue] -= poll.arrived
+        targets = visits.index.rows[visits.may_have_moved.any(axis=0)]
+        names = tuple(row.name for row in targets)
+        key = int(self.index.keys[queue])
+        move = Move(key, int(poll.arrived), names)
+        return replace(self, moved=moved, either=either, proven=(move,))
+
+    def proven_queue(self, poll: "MovePoll", sure: Column) -> int | None:
+        """Return the position of the only queue that can have lost the messages that came to addresses."""
+        if not poll.arrived:
+            return None
+        suspects = np.flatnonzero(np.where(poll.is_listed, sure, 0.0))
+        if len(suspects) != 1:
+            return None
+        queue = int(suspects[0])
+        is_all = sure[queue] == poll.arrived and self.either[queue] >= poll.arrived
+        # What clients that come and go settle is never seen whole.
+        is_calm = self.quiet[queue] >= QUIET and self.calm >= CALM
+        return queue if is_all and is_calm and poll.rests[queue] else None
+
+    def with_acknowledged(self, poll: "MovePoll", books: QueueBooks) -> "Moves":
+        """Return the moves with what consumers acknowledged: all but what was, or may have been, moved."""
+        pending = poll.pending(self.peak)
+        not_moved = or_zero(books.acknowledged) - self.moved - self.either
+        grows = (self.either > 0) & ~np.isnan(self.vain0)
+        return replace(
+            self,
+            acknowledged=np.fmax(self.acknowledged, not_moved - pending),
+            vain0=np.where(grows, self.vain0, self.vain[-1]),
+        )
+
     def begun_anew(self) -> "Moves":
-        return replace(super(Moves, self).begun_anew(), calm=0, clients=(), proven=())
+        after = super(Moves, self).begun_anew()
+        return replace(after, calm=0, clients=(), proven=())
+
+
+@dataclass(frozen=True, slots=True)
+class MovePoll:
+    """The numbers of one poll that moves are found by.
+
+    settled: (queues,) K since the poll before.
+    seen: (polls, queues) as `Moves.seen`.
+    noise: (queues,) messages that may have been settled between two reads.
+    arrived: messages that came to addresses and may have been moved there.
+    is_listed: (queues,) True where all consumers are listed; those of links are not.
+    rows_rest: (queues,) True where no row of a consumer changed, so that none can be behind.
+    rests: (queues,) True where nothing was settled, either.
+    has_visits: addresses and producers were both read.
+    is_unread: they were not, but they were before.
+    """
+
+    settled: Column
+    seen: Matrix
+    noise: Column
+    arrived: float
+    is_listed: Mask
+    rows_rest: Mask
+    rests: Mask
+    has_visits: bool
+    is_unread: bool
+
+    @classmethod
+    def of(
+        cls, moves: Moves, facts: Facts, snapshot: Snapshot, visits: Visits | None
+    ) -> "MovePoll":
+        """moves: with the numbers of this poll, but the clients of the poll before."""
+        settled = or_zero(facts.d_settled)
+        seen = moves.seen
+        rows_rest = (facts.d_left == 0) & (facts.d_uncommitted == 0)
+        rests = rows_rest & (settled == 0) & (seen[-1] == seen[-2])
+        may_be_apart = np.where(moves.rolls, facts.d_left, settled)
+        noise = meanwhile(facts, snapshot, may_be_apart, "consumers", "sizes")
+        has_visits = visits is not None
+        return cls(
+            settled=settled,
+            seen=seen,
+            noise=noise,
+            arrived=float(visits.may_have_moved.sum()) if visits else 0.0,
+            is_listed=facts.consumers <= facts.listed,
+            rows_rest=rows_rest,
+            rests=rests,
+            has_visits=has_visits,
+            is_unread=not has_visits and bool(moves.clients),
+        )
+
+    @property
+    def least(self) -> Column:
+        """(queues,) Unseen messages that all of the last polls have seen."""
+        lowest = self.seen.min(axis=0) - self.noise
+        return np.where(self.rests, self.seen[-1], lowest)
+
+    @property
+    def most(self) -> Column:
+        """(queues,) Unseen messages that any of the last polls has seen."""
+        return np.where(self.rests, self.seen[-1], self.seen.max(axis=0))
+
+    @property
+    def not_moved(self) -> Column:
+        """(queues,) Unseen messages that no one can have moved."""
+        if self.arrived:
+            return self.least
+        of_last_two = self.seen[-2:].min(axis=0)
+        return np.where(self.rows_rest, of_last_two, self.least)
+
+    def pending(self, peak: Column) -> Column:
+        """(queues,) Messages that no poll is sure of and that may have been moved. peak: those accounted for."""
+        apart = np.where(self.rows_rest, 0.0, self.noise)
+        unsure = self.seen[-1] - peak - (0.0 if self.arrived else apart)
+        may_be_moved = self.is_listed & (self.is_unread or self.has_visits)
+        return np.where(may_be_moved, np.fmax(unsure, 0.0), 0.0)
 
 
 def present_clients(snapshot: Snapshot) -> tuple[bytes, ...]:
-    """Which connections and producers there are, and what those without an address of their own have sent."""
+    """Return what differs if a client joins or leaves, or a producer without an address of its own sends."""
     producers = snapshot.producers
     connections = snapshot.connections
     if producers is None:

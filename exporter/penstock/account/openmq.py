@@ -1,9 +1,9 @@
 """`OpenmqAccount`: the account of an OpenMQ broker, continued from poll to poll."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from penstock.account.account import in_part
 from penstock.account.duplicates import Sent
 from penstock.account.fates import Bounds
 from penstock.account.openmq_arrivals import DeadLetterArrivals
+from penstock.account.openmq_booking import booked
 from penstock.account.openmq_books import (
     REASONS,
     RECENT,
@@ -47,132 +48,214 @@ NEARLY_FULL = 0.9
 """Of a destination's limit, from which on it may have been full between two polls."""
 
 
+class Polled(NamedTuple):
+    """The destinations of one poll."""
+
+    queues: DestinationPoll
+    topics: DestinationPoll
+    topic_positions: Positions
+    """Of the topics among the addresses."""
+
+
+class Letters(NamedTuple):
+    """Dead letters, at least and at most."""
+
+    least: float
+    most: float
+
+
 @dataclass(frozen=True, slots=True)
 class OpenmqAccount:
-    """watched: the process of the last poll is still the same. unclaimed: its dead letters without a known source.
-    arrivals: its dead letters against what may explain them.
-    hidden: for so many polls yet they may be of destinations that are not listed. sent: when producers were last read;
-    None: never.
-    """
-
     queues: DestinationBooks = field(default_factory=DestinationBooks)
     topics: TopicBooks = field(default_factory=TopicBooks)
     sent: Sent | None = None
+    """What producers had sent when they were last read; None: they never were."""
     unclaimed: float = 0.0
+    """Dead letters of the last poll without a known source."""
     hidden: int = 0
+    """For so many polls yet, dead letters may be of destinations that are not listed."""
     arrivals: DeadLetterArrivals = field(default_factory=DeadLetterArrivals)
+    """The dead letters against what may explain them."""
     window: Window = field(default_factory=Window)
     """By queue: what was refused, and what left unread."""
     watched: bool = False
+    """The broker's process was polled before, so that what is new was made since."""
     unlisted: UnlistedRows = field(default_factory=UnlistedRows)
     unlisted_topics: UnlistedRows = field(default_factory=UnlistedRows)
     """Books of destinations that the last listings lacked."""
 
     def advance(
         self,
-        found: Facts,
+        facts: Facts,
         reported: OpenmqFacts,
         snapshot: Snapshot,
         constants: Constants,
     ) -> "OpenmqAccount":
-        """found: as OpenMQ counts."""
+        """Return the account after one more poll. facts: as OpenMQ counts."""
         addresses = snapshot.addresses
         if addresses is None:
             return self
-        whole = not in_part(snapshot.observation)
-        watched = self.watched and whole and not found.restarted
-        restarted = found.restarted
-        of_queues = polled_queues(found, reported, snapshot)
-        of_topics, at = polled_topics(addresses, self.topics.index)
-        known_queues, unlisted = with_returned(
-            self.queues, self.unlisted, of_queues.index, found.now
+        is_whole = not in_part(snapshot.observation)
+        watched = self.watched and is_whole and not facts.restarted
+        polled = Polled(
+            polled_queues(facts, reported, snapshot),
+            *polled_topics(addresses, self.topics.index),
         )
-        known_topics, unlisted_topics = with_returned(
-            self.topics, self.unlisted_topics, of_topics.index, found.now
+        account = self._with_returned(polled, facts.now)
+        account = account.counted(polled, facts, watched=watched)
+        account = account.with_sent(polled, snapshot, watched=watched)
+        account = replace(account, hidden=self._hidden_after(polled, is_whole=is_whole))
+        account = account.with_reasons(polled, facts, snapshot)
+        is_known = facts.known & reported.balanced
+        window = account.window_after(facts, is_known, constants)
+        return replace(account, window=window, watched=True)
+
+    def _with_returned(self, polled: "Polled", now: float) -> "OpenmqAccount":
+        """Return the account with the books of destinations that are listed again."""
+        queues, unlisted = with_returned(
+            self.queues,
+            self.unlisted,
+            polled.queues.index,
+            now,
         )
-        queues = known_queues.counted(
-            of_queues, found.now, watched=watched, restarted=restarted
+        topics, unlisted_topics = with_returned(
+            self.topics,
+            self.unlisted_topics,
+            polled.topics.index,
+            now,
         )
-        topics = known_topics.counted(
-            of_topics, found.now, watched=watched, restarted=restarted
-        )
-        sent = self.sent
-        producers = read(snapshot, snapshot.producers, "producers")
-        if producers is None:
-            topics = topics.without_sent(watched=watched)
-        else:
-            before = sent or Sent()
-            sent, rose = before.advance(
-                producers, addresses.index, watched=sent is not None
-            )
-            gone = before.address[sent.index.positions(before.index.keys) < 0]
-            topics = topics.with_sent(
-                rose[at], np.isin(topics.index.keys, gone), watched=watched
-            )
-        sources = [
-            books.sources(polled)
-            for books, polled in ((queues, of_queues), (topics, of_topics))
-        ]
-        low, high = (
-            sum(float(one[bound].sum()) for one in sources) for bound in (0, 1)
-        )
-        came = float(queues.d_came[of_queues.is_dead].sum())
-        # What came while the agent was away, or out of view, is of unknown sources.
-        arrived = came if self.watched else np.inf
-        destroyed = any(
-            gone_with_some(*pair)
-            for pair in ((self.queues, of_queues), (self.topics, of_topics))
-        )
-        hidden = RECENT + 1 if destroyed or not whole else max(self.hidden - 1, 0)
-        share_apart = share_between_reads(found, snapshot)
-        explanations = queues.explanations(of_queues, found.now) + topics.explanations(
-            of_topics, found.now
-        )
-        arrivals = self.arrivals.advance(came, explanations, share_apart)
-        buffers_are_a_source = max(arrivals.unexplained, self.arrivals.unexplained) > 0
-        dead = DeadLetterPoll(
-            arrived=arrived,
-            unclaimed=self.unclaimed,
-            low=low,
-            high=np.inf if hidden else high,
-            unexplained=arrivals.unexplained,
-            share_late=share_apart if buffers_are_a_source else 0.0,
-        )
-        queues, of_these = queues.booked(of_queues, dead, found.now)
-        topics, of_those = topics.booked(of_topics, dead, found.now)
-        unclaimed = (
-            min(max(arrived + self.unclaimed - of_these - of_those, 0.0), arrived)
-            if self.watched
-            else 0.0
-        )
-        values = np.stack(
-            [queues.refused_now, np.where(queues.unread > MARGIN, queues.unread, 0.0)]
-        ).astype(np.float32)
-        values[:, ~(found.known & reported.balanced)] = np.nan
-        seconds = constants.window_seconds(found.interval)
-        window = self.window.reindexed(found.queues, found.known & reported.balanced)
-        window = window.push(found.now, values, seconds, seconds / SAMPLES)
-        return OpenmqAccount(
-            queues,
-            topics,
-            sent,
-            unclaimed,
-            hidden,
-            arrivals,
-            window,
-            watched=True,
+        return replace(
+            self,
+            queues=queues,
+            topics=topics,
             unlisted=unlisted,
             unlisted_topics=unlisted_topics,
         )
 
+    def counted(
+        self, polled: "Polled", facts: Facts, *, watched: bool
+    ) -> "OpenmqAccount":
+        """Return the account with the counters of this poll."""
+        queues = self.queues.counted(
+            polled.queues,
+            facts.now,
+            watched=watched,
+            restarted=facts.restarted,
+        )
+        topics = self.topics.counted(
+            polled.topics,
+            facts.now,
+            watched=watched,
+            restarted=facts.restarted,
+        )
+        return replace(self, queues=queues, topics=topics)
+
+    def with_sent(
+        self, polled: "Polled", snapshot: Snapshot, *, watched: bool
+    ) -> "OpenmqAccount":
+        """Return the account with what producers sent to topics, if they were read."""
+        addresses = snapshot.addresses
+        producers = read(snapshot, snapshot.producers, "producers")
+        if producers is None or addresses is None:
+            topics = self.topics.without_sent(watched=watched)
+            return replace(self, topics=topics)
+        before = self.sent or Sent()
+        sent, rose = before.advance(
+            producers,
+            addresses.index,
+            watched=self.sent is not None,
+        )
+        has_gone = sent.index.positions(before.index.keys) < 0
+        left = np.isin(self.topics.index.keys, before.address[has_gone])
+        sent_to_topics = rose[polled.topic_positions]
+        topics = self.topics.with_sent(sent_to_topics, left, watched=watched)
+        return replace(self, topics=topics, sent=sent)
+
+    def _hidden_after(self, polled: "Polled", *, is_whole: bool) -> int:
+        """Return for how many polls dead letters may be of destinations that are not listed."""
+        queue_gone = gone_with_some(self.queues, polled.queues)
+        topic_gone = gone_with_some(self.topics, polled.topics)
+        if queue_gone or topic_gone or not is_whole:
+            return RECENT + 1
+        return max(self.hidden - 1, 0)
+
+    def with_reasons(
+        self, polled: "Polled", facts: Facts, snapshot: Snapshot
+    ) -> "OpenmqAccount":
+        """Return the account with the reasons for which messages left at this poll."""
+        explanations = self.queues.explanations(polled.queues, facts.now)
+        explanations += self.topics.explanations(polled.topics, facts.now)
+        letters = float(self.queues.d_came[polled.queues.is_dead].sum())
+        share_apart = share_between_reads(facts, snapshot)
+        arrivals = self.arrivals.advance(letters, explanations, share_apart)
+        dead = self._dead_letters(polled, letters, arrivals, share_apart)
+        queues, of_queues = booked(self.queues, polled.queues, dead, facts.now)
+        topics, of_topics = booked(self.topics, polled.topics, dead, facts.now)
+        return replace(
+            self,
+            queues=queues,
+            topics=topics,
+            unclaimed=self._unclaimed_after(dead, of_queues + of_topics),
+            arrivals=arrivals,
+        )
+
+    def _dead_letters(
+        self,
+        polled: "Polled",
+        letters: float,
+        arrivals: DeadLetterArrivals,
+        share_apart: float,
+    ) -> DeadLetterPoll:
+        """Return what is known of the dead letters that arrived at this poll, `letters` of them."""
+        sources = self._sources(polled)
+        unexplained = max(arrivals.unexplained, self.arrivals.unexplained)
+        buffers_are_a_source = unexplained > 0
+        return DeadLetterPoll(
+            # Letters that arrived while the agent was away, or out of view, are of unknown sources.
+            arrived=letters if self.watched else np.inf,
+            unclaimed=self.unclaimed,
+            low=sources.least,
+            high=np.inf if self.hidden else sources.most,
+            unexplained=arrivals.unexplained,
+            share_late=share_apart if buffers_are_a_source else 0.0,
+        )
+
+    def _sources(self, polled: "Polled") -> "Letters":
+        """Return how many dead letters all destinations sent."""
+        queues = self.queues.sources(polled.queues)
+        topics = self.topics.sources(polled.topics)
+        return Letters(
+            float(queues.least.sum()) + float(topics.least.sum()),
+            float(queues.most.sum()) + float(topics.most.sum()),
+        )
+
+    def _unclaimed_after(self, dead: DeadLetterPoll, claimed: float) -> float:
+        """Return how many dead letters of this poll have no known source. claimed: those that have one."""
+        if not self.watched:
+            return 0.0
+        left_over = max(dead.arrived + dead.unclaimed - claimed, 0.0)
+        return min(left_over, dead.arrived)
+
+    def window_after(
+        self, facts: Facts, is_known: Mask, constants: Constants
+    ) -> Window:
+        """Return the last polls with what each queue refused at this one, and what left it unread."""
+        unread = self.queues.unread
+        left_unread = np.where(unread > MARGIN, unread, 0.0)
+        values = np.stack([self.queues.refused_now, left_unread]).astype(np.float32)
+        values[:, ~is_known] = np.nan
+        seconds = constants.window_seconds(facts.interval)
+        window = self.window.reindexed(facts.queues, is_known)
+        return window.push(facts.now, values, seconds, seconds / SAMPLES)
+
     def begun_anew(self) -> "OpenmqAccount":
-        """Another process counts from now on: what was counted stays."""
+        """Return the account for another process, which counts from now on: all that was counted stays."""
         return OpenmqAccount(self.queues.begun_anew(), self.topics.begun_anew())
 
     def of_queues(
         self, index: Index[Any], constants: Constants, interval: float
     ) -> Mapping[str, Column | Mask]:
-        """What conditions and other counters rest on, by the queues."""
+        """Return the columns by queue that conditions and other counters need."""
         books = self.queues
         if books.index is not index:
             return {}
@@ -188,20 +271,20 @@ class OpenmqAccount:
         }
 
     def _went_on(self, variable: int, constants: Constants, interval: float) -> Mask:
-        """Where the variable of the window rose again and again."""
+        """(queues,) True where the variable of the window rose again and again."""
         return persistent(
             self.window, variable, self.window.sum(variable), constants, interval
         )
 
     def _began(self, variable: int, asked: Mask) -> Column:
-        """When the variable first rose in the window; NaN of all but the queues that are `asked` for."""
+        """(queues,) When the variable first rose in the window; NaN for all but the queues that are `asked` for."""
         return where_asked(asked, partial(first_rise, self.window, variable))
 
 
 def with_returned(
     books: BooksT, unlisted: UnlistedRows, listed: Index[Any], now: float
 ) -> tuple[BooksT, UnlistedRows]:
-    """The books, also of destinations that are listed again, and what is kept of those that are not listed."""
+    """Return the books with destinations that are listed again, and the books of those that are not listed."""
     kept = unlisted.after({BOOKS: books}, books.index, listed)
     returning = unlisted.returning(listed, books.index)
     if not len(returning):
@@ -214,101 +297,110 @@ def with_returned(
 
 
 def gone_with_some(before: DestinationBooks, polled: DestinationPoll) -> bool:
-    """Whether one that is there no more had messages, or may have had some."""
-    gone = polled.index.positions(before.index.keys) < 0
-    return bool((gone & ~np.isnan(before.opening) & (before.content != 0)).any())
+    """Return whether a destination that is no longer there had messages, or may have had some."""
+    is_gone = polled.index.positions(before.index.keys) < 0
+    had_messages = ~np.isnan(before.opening) & (before.content != 0)
+    return bool((is_gone & had_messages).any())
 
 
 def polled_queues(
-    found: Facts, reported: OpenmqFacts, snapshot: Snapshot
+    facts: Facts, reported: OpenmqFacts, snapshot: Snapshot
 ) -> DestinationPoll:
-    """Subscriptions are no destinations: nothing of them is read."""
+    """Return the numbers of the queues. Subscriptions are no destinations: their numbers are NaN."""
     queues = snapshot.queues
-    addresses = snapshot.addresses
-    assert queues is not None and addresses is not None  # noqa: S101, PT018 - there are facts
-    own = reported.balanced
-    consumer = found.consumer
-    count = len(found.queues)
-    went = (
-        np.bincount(consumer.gone.queue[consumer.gone.queue >= 0], minlength=count) > 0
-    )
+    assert queues is not None  # noqa: S101 - there are facts of them
+    is_destination = reported.balanced
     uncommitted = queues["uncommitted"]
-    known = (queues["exact"] != 0) | ~np.isnan(
-        uncommitted
-    )  # else its depth was never read
-    kind = found.queues.column("dead messages", lambda row: row.name == DEAD_MESSAGES)
+    is_depth_read = (queues["exact"] != 0) | ~np.isnan(uncommitted)
+    content = queues["messages"] + or_zero(uncommitted)
+    no_settings = ~(reported.dead_letters | reported.discards_silently)
+    is_dead = facts.queues.column("dead messages", is_dead_message_queue)
+    takes_any = facts.of_queue(~facts.consumer.selective) > 0
     return DestinationPoll(
-        index=found.queues,
-        entered=np.where(own, queues["added"], np.nan),
-        left=np.where(own, queues["removed"], np.nan),
-        content=np.where(
-            own & known, queues["messages"] + or_zero(uncommitted), np.nan
-        ),
+        index=facts.queues,
+        entered=np.where(is_destination, queues["added"], np.nan),
+        left=np.where(is_destination, queues["removed"], np.nan),
+        content=np.where(is_destination & is_depth_read, content, np.nan),
         carried=queues["exact"] == 0,
         uncommitted=or_zero(uncommitted),
-        ready=or_zero(found.ready),
-        released=found.of_queue(np.fmax(or_zero(consumer.d_left), 0.0)),
-        stale=np.where(
-            reported.removes, np.fmax(or_zero(found.held - found.delivering), 0.0), 0.0
-        ),
-        moved=found.came | went,
-        consumers=found.consumers,
+        ready=or_zero(facts.ready),
+        released=released_by_consumers(facts),
+        stale=removed_but_buffered(facts, reported),
+        moved=facts.came | lost_consumer(facts),
+        consumers=facts.consumers,
         full=nearly_full(
-            found.messages,
+            facts.messages,
             reported.limit_messages,
             reported.bytes,
             reported.limit_bytes,
         ),
         limit=reported.limit_messages,
-        removes=reported.removes & own,
-        rejects=reported.rejects & own,
+        removes=reported.removes & is_destination,
+        rejects=reported.rejects & is_destination,
         entered_bytes=reported.entered_bytes,
         largest=reported.message_limit_bytes,
-        dead_letters=reported.dead_letters & own,
-        silent=reported.discards_silently & own,
-        unset=~(reported.dead_letters | reported.discards_silently) & own,
-        is_dead=kind > 0,
-        watched_by=(found.of_queue(~consumer.selective) > 0) & ~reported.uncounted,
-        skew=left_between_reads(found, snapshot),
+        dead_letters=reported.dead_letters & is_destination,
+        silent=reported.discards_silently & is_destination,
+        unset=no_settings & is_destination,
+        is_dead=is_dead > 0,
+        watched_by=takes_any & ~reported.uncounted,
+        skew=left_between_reads(facts, snapshot),
     )
 
 
-def left_between_reads(found: Facts, snapshot: Snapshot) -> Column:
-    """At most so many messages that left a destination between its read and that of its consumers, by its pace."""
-    share = (
-        SPREAD
-        * seconds_between(snapshot, "queues", "consumers")
-        / max(found.interval, 0.1)
-    )
-    return or_zero(found.d_settled) * share
+def is_dead_message_queue(row: QueueRow) -> bool:
+    return row.name == DEAD_MESSAGES
 
 
-def share_between_reads(found: Facts, snapshot: Snapshot) -> float:
-    """Of what moved since the poll before, the part that may have moved between the reads of two destinations."""
+def released_by_consumers(facts: Facts) -> Column:
+    """(queues,) Messages that its consumers have let go of since the poll before."""
+    released = or_zero(facts.consumer.d_left)
+    return facts.of_queue(np.fmax(released, 0.0))
+
+
+def removed_but_buffered(facts: Facts, reported: OpenmqFacts) -> Column:
+    """(queues,) Messages that consumers buffer although the limit has removed them."""
+    surplus = np.fmax(or_zero(facts.held - facts.delivering), 0.0)
+    return np.where(reported.removes, surplus, 0.0)
+
+
+def lost_consumer(facts: Facts) -> Mask:
+    """(queues,) True where a consumer is there no longer."""
+    queues = facts.consumer.gone.queue
+    counts = np.bincount(queues[queues >= 0], minlength=len(facts.queues))
+    return np.asarray(counts > 0)
+
+
+def left_between_reads(facts: Facts, snapshot: Snapshot) -> Column:
+    """(queues,) Messages that left between the read of the queue and that of its consumers, at most, by its pace."""
+    seconds = SPREAD * seconds_between(snapshot, "queues", "consumers")
+    share = seconds / max(facts.interval, 0.1)
+    return or_zero(facts.d_settled) * share
+
+
+def share_between_reads(facts: Facts, snapshot: Snapshot) -> float:
+    """Return the part of a poll's messages that may have moved between the reads of two destinations; from 0 to 1."""
     collector = snapshot.collectors.get("queues")
     if collector is None:
         return 0.0
-    return min(collector.seconds / max(found.interval, 0.1), 1.0)
+    return min(collector.seconds / max(facts.interval, 0.1), 1.0)
 
 
 def polled_topics(
     addresses: Table[AddressRow], before: Index[AddressRow]
 ) -> tuple[DestinationPoll, Positions]:
-    """And where they are among the addresses; before: those of the last poll. What its subscriptions let go of is not
-    comparable with what left a topic.
+    """Return the numbers of the topics, and their positions among the addresses.
+
+    What its subscriptions let go of is not comparable with what left a topic. before: topics of the last poll.
     """
-    at = np.flatnonzero(addresses["topic"] > 0)
-    keys = addresses.index.keys[at]
-    size = len(at)
-    same = np.array_equal(keys, before.keys)
-    index = (
-        before
-        if same
-        else before.advance(keys, lambda new: addresses.index.rows[at[new]].tolist())[0]
-    )
+    positions = np.flatnonzero(addresses["topic"] > 0)
+    index = topic_index(addresses, positions, before)
+    size = len(positions)
 
     def of(name: str) -> Column:
-        return addresses[name][at] if name in addresses else np.full(size, np.nan)
+        return (
+            addresses[name][positions] if name in addresses else np.full(size, np.nan)
+        )
 
     no = np.zeros(size, np.bool_)
     nothing = np.zeros(size)
@@ -329,8 +421,8 @@ def polled_topics(
             of("messages"), of("limit_messages"), of("memory_bytes"), of("limit_bytes")
         ),
         limit=of("limit_messages"),
-        removes=says(addresses.index, *REMOVES)[at],
-        rejects=says(addresses.index, "reject_newest")[at],
+        removes=says(addresses.index, *REMOVES)[positions],
+        rejects=says(addresses.index, "reject_newest")[positions],
         entered_bytes=of("added_bytes"),
         largest=of("message_limit_bytes"),
         dead_letters=of("dead_letters") > 0,
@@ -340,7 +432,20 @@ def polled_topics(
         watched_by=no,
         skew=nothing,
     )
-    return poll, at
+    return poll, positions
+
+
+def topic_index(
+    addresses: Table[AddressRow], positions: Positions, before: Index[AddressRow]
+) -> Index[AddressRow]:
+    """Return the index of the topics at these positions; the very one of the last poll while they are the same."""
+    keys = addresses.index.keys[positions]
+    if np.array_equal(keys, before.keys):
+        return before
+    index, _ = before.advance(
+        keys, lambda new: addresses.index.rows[positions[new]].tolist()
+    )
+    return index
 
 
 def nearly_full(
@@ -363,31 +468,37 @@ LOST = (
 
 
 def queue_fates(account: OpenmqAccount, queues: Table[QueueRow]) -> dict[str, Bounds]:
-    """By the queues; of a subscription only what its consumers acknowledged is known."""
+    """Return the fates by the queues; for a subscription only what its consumers acknowledged is known."""
     fates = account.queues.bounds()
-    known = ~np.isnan(account.queues.opening)
-    low, high = (
-        np.where(known, bound, queues["removed"]) for bound in fates["acknowledged"]
+    is_destination = ~np.isnan(account.queues.opening)
+    least, most = fates["acknowledged"]
+    removed = queues["removed"]
+    acknowledged = (
+        np.where(is_destination, least, removed),
+        np.where(is_destination, most, removed),
     )
-    return {**fates, "acknowledged": (low, high)}
+    return {**fates, "acknowledged": acknowledged}
 
 
 def topic_fates(account: OpenmqAccount) -> dict[str, Bounds]:
-    """By the topics. What left a topic was acknowledged by all, or only its last subscription still had it."""
+    """Return the fates by the topics.
+
+    A message that left a topic was acknowledged by all, or only its last subscription still had it.
+    """
     topics = account.topics
-    unwanted = topics.unwanted, np.where(topics.partly, np.inf, topics.unwanted)
-    return {**topics.bounds(), "unwanted": unwanted}
+    most_unwanted = np.where(topics.partly, np.inf, topics.unwanted)
+    return {**topics.bounds(), "unwanted": (topics.unwanted, most_unwanted)}
 
 
 def lost(fates: dict[str, Bounds]) -> Column:
-    """By row: how many at least no client has handled."""
-    total: Column = np.sum([fates[name][0] for name in LOST if name in fates], axis=0)
+    """(rows,) Messages, at least, that no client has handled."""
+    least = [fates[name][0] for name in LOST if name in fates]
+    total: Column = np.sum(least, axis=0)
     return total
 
 
 def possibly_lost(fates: dict[str, Bounds]) -> Mask:
-    """By row: whether any message may be gone that no client has handled."""
-    possible: Mask = np.any(
-        [fates[name][1] > 0 for name in LOST if name in fates], axis=0
-    )
+    """(rows,) True where a message may have gone that no client has handled."""
+    is_possible = [fates[name][1] > 0 for name in LOST if name in fates]
+    possible: Mask = np.any(is_possible, axis=0)
     return possible

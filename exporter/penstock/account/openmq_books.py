@@ -6,11 +6,12 @@ is booked to a reason where something proves one; else clients settled it that n
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from penstock.account.openmq_arrivals import Explanations, Matching
+from penstock.account.last_polls import shifted
+from penstock.account.openmq_arrivals import Explanations
 from penstock.core.counters import SMALL_FALL
 from penstock.core.state import By, RowState, column, counter, declared, mask
 from penstock.core.table import Column, Index, Keys, Mask, Matrix
@@ -37,6 +38,13 @@ RECENT = 3
 """Polls, this one too, in which it was what X came from: X is sure one poll late."""
 SHORT_LIVED = 600.0
 """Seconds since clients settled something and no poll saw them, for which others may have done the same."""
+
+
+class Range(NamedTuple):
+    """(destinations,) Messages, at least and at most."""
+
+    least: Column
+    most: Column
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,183 +190,259 @@ class DestinationBooks(RowState):
 
     @property
     def unexplained(self) -> Column:
-        """More left than came, at three polls; NaN before."""
+        """(destinations,) By how much more left than came, at three polls, as a negative number; NaN before."""
         return np.fmin(np.max(self.gaps, axis=0), 0.0)
 
     @property
     def refused(self) -> Column:
         """At least."""
-        total: Column = self.low[
-            [REASONS.index("rejected"), REASONS.index("too_large")]
-        ].sum(axis=0)
-        return total
+        rejected: Column = self.low[REASONS.index("rejected")]
+        too_large: Column = self.low[REASONS.index("too_large")]
+        return rejected + too_large
 
     @property
     def seen_once(self) -> Column:
-        """What came and never was in it by the last poll alone: for which reason shows at the next."""
-        once = or_zero(self.raw - self.apart)
-        return np.where(once > MARGIN, once, 0.0)
+        """(destinations,) Messages that never were in it, by the last poll alone; the next one shows the reason."""
+        unconfirmed = or_zero(self.raw - self.apart)
+        return np.where(unconfirmed > MARGIN, unconfirmed, 0.0)
 
     def bounds(self) -> dict[str, tuple[Column, Column]]:
-        """By fate: at least and at most so many."""
-        found = {
-            name: (low, low + more)
-            for name, low, more in zip(REASONS, self.low, self.more, strict=True)
-        }
-        least_untraced, most_untraced = found.pop(UNTRACED)
-        least_expired, most_expired = found["expired"]
-        found["expired"] = (
-            least_expired + least_untraced,
-            most_expired + most_untraced + self.undecided,
-        )
+        """Return by fate at least and at most how many messages met it."""
+        least = dict(zip(REASONS, self.low, strict=True))
+        most = dict(zip(REASONS, self.low + self.more, strict=True))
+        # Messages that left without a trace may have expired.
+        least["expired"] = least["expired"] + least.pop(UNTRACED)
+        most["expired"] = most["expired"] + most.pop(UNTRACED) + self.undecided
         for name in REFUSED:
-            least, most = found[name]
-            found[name] = least, most + self.seen_once
-        least, most = found["dead_lettered"]
-        found["dead_lettered"] = least, most + self.letters_to_come
-        least, most = found[UNACKNOWLEDGED]
-        found[UNACKNOWLEDGED] = least, most + self.seen_alone
-        others = np.fmax(self.low[list(OF_GONE)].sum(axis=0), self.not_acknowledged)
+            most[name] = most[name] + self.seen_once
+        most["dead_lettered"] = most["dead_lettered"] + self.letters_to_come
+        most[UNACKNOWLEDGED] = most[UNACKNOWLEDGED] + self.seen_alone
+        fates = {name: (least[name], most[name]) for name in least}
+        return {"acknowledged": self.acknowledged_bounds, **fates}
+
+    @property
+    def acknowledged_bounds(self) -> tuple[Column, Column]:
+        left_otherwise = self.low[list(OF_GONE)].sum(axis=0)
+        others = np.fmax(left_otherwise, self.not_acknowledged)
         most = np.fmax(self.gone - others, self.acknowledged)
-        return {"acknowledged": (self.acknowledged, most), **found}
+        return self.acknowledged, most
 
     def counted(
         self, polled: DestinationPoll, now: float, *, watched: bool, restarted: bool
     ) -> Self:
-        """With the sums of this poll. watched: what was not there at the poll before was made since."""
+        """Return the books with the counters and levels of this poll.
+
+        watched: a destination that was not there at the poll before was made since.
+        """
         before = self.reindexed(polled.index)
-        came_before = or_zero(before.came)
-        gone_before = or_zero(before.gone)
-        readable = (
+        lives = before.lives(polled)
+        starts_empty = watched and not restarted
+        starts_at_zero = ~lives.is_first | watched | restarted
+        # What happened while the agent was away may have been at the limit.
+        may_be_missed = ~lives.is_first & (not watched)
+        books = before.with_counters(polled, lives, starts_at_zero, now)
+        books = books.with_content(before, polled, lives, starts_empty=starts_empty)
+        books = books.with_balance(before, lives, watched=watched)
+        books = books.with_apart(before)
+        books = books.with_changes(before, lives)
+        books = books.with_left_alone(before, polled, lives.begins, now)
+        return books.with_states(before, polled, may_be_missed)
+
+    def lives(self, polled: DestinationPoll) -> "Lives":
+        """Return which destinations are counted for the first time, or anew."""
+        is_readable = (
             np.isfinite(polled.entered)
             & np.isfinite(polled.left)
             & np.isfinite(polled.content)
         )
-        first = np.isnan(before.opening) & readable
-        fell = (polled.entered - before.entered0 < came_before) | (
-            polled.left - before.left0 < gone_before
-        )
-        begins = (np.isnan(before.entered0) | fell) & readable
-        own = ~first | watched | restarted  # its counters began with it
-        entered0 = np.where(
-            begins, np.where(own, 0.0, polled.entered) - came_before, before.entered0
-        )
-        left0 = np.where(
-            begins, np.where(own, 0.0, polled.left) - gone_before, before.left0
-        )
-        came = np.fmax(came_before, polled.entered - entered0)
-        gone = np.fmax(gone_before, polled.left - left0)
-        content = np.where(readable, polled.content, before.content)
-        opening = np.where(
-            first, np.where(watched and not restarted, 0.0, content), before.opening
-        )
-        closing = content + gone + before.apart - opening - came
-        adjusted = np.where(begins & ~(first & watched), closing, before.adjusted)
-        raw = opening + adjusted + came - gone - content
-        # The row that all rests on may have been read while it changed.
-        short = np.where(
-            np.isnan(before.gaps[0]), np.fmin(or_zero(raw - before.apart), 0.0), 0.0
-        )
-        opening = opening - short
-        raw = raw - short
-        # Only what came can be apart: else the row was read while it changed.
-        most = before.apart + or_zero(came - came_before) + before.d_came
-        surely = np.minimum(before.raw, raw)
-        apart = np.fmax(
-            before.apart,
-            np.where((surely > most) & ~np.isnan(before.gaps[0]), most, surely),
-        )
-        goes_on = (~np.isnan(before.gone) & ~begins) | first
-        d_came, d_gone = np.where(
-            goes_on, [came - came_before, gone - gone_before], 0.0
-        )
-        # What happened while the agent was away may have been at the limit.
-        fills = (
-            polled.full
-            | (or_zero(before.content) + d_came >= polled.limit)
-            | (~first & (not watched))
-        )
-        read = ~polled.carried & ~before.carried[-1]
-        level = (
-            before.levels[-1] + d_gone - polled.released - (polled.stale - before.stale)
-        )
-        moved = polled.moved | before.moved | begins
-        conclusive = ~moved & (
-            np.count_nonzero(np.isfinite(before.levels), axis=0) >= CONFIRMED
-        )
-        noise = np.fmax(MARGIN, polled.skew)
-        reached = before.level_reached(noise)
-        rose = np.fmax(or_zero(level - reached), 0.0)
-        # A row that was read while it changed lacks a few that its consumer acknowledged: the next poll has them.
-        may_be_torn = conclusive & (rose <= SMALL_FALL)
-        grew = np.where(
-            may_be_torn, np.clip(or_zero(before.levels[-1] - reached), 0.0, rose), rose
-        )
-        certain = grew > np.where(moved, polled.skew, noise)
+        is_first = np.isnan(self.opening) & is_readable
+        entered_fell = polled.entered - self.entered0 < or_zero(self.came)
+        left_fell = polled.left - self.left0 < or_zero(self.gone)
+        is_unknown = np.isnan(self.entered0)
+        begins = (is_unknown | entered_fell | left_fell) & is_readable
+        return Lives(is_readable, is_first, begins)
+
+    def with_counters(
+        self, polled: DestinationPoll, lives: "Lives", starts_at_zero: Mask, now: float
+    ) -> Self:
+        """Return the books with what came and left in all.
+
+        starts_at_zero: its counters began with it, so that all they say was not counted before.
+        """
+        came_before = or_zero(self.came)
+        gone_before = or_zero(self.gone)
+        entered_at_start = np.where(starts_at_zero, 0.0, polled.entered)
+        left_at_start = np.where(starts_at_zero, 0.0, polled.left)
+        entered0 = np.where(lives.begins, entered_at_start - came_before, self.entered0)
+        left0 = np.where(lives.begins, left_at_start - gone_before, self.left0)
         return replace(
-            before,
-            since=np.where(first, now, before.since),
+            self,
+            since=np.where(lives.is_first, now, self.since),
             entered0=entered0,
             left0=left0,
-            opening=opening,
+            came=np.fmax(came_before, polled.entered - entered0),
+            gone=np.fmax(gone_before, polled.left - left0),
+        )
+
+    def with_content(
+        self,
+        before: Self,
+        polled: DestinationPoll,
+        lives: "Lives",
+        *,
+        starts_empty: bool,
+    ) -> Self:
+        """Return the books with the content of this poll, and that of the first one."""
+        content = np.where(lives.is_readable, polled.content, before.content)
+        at_first = np.zeros_like(content) if starts_empty else content
+        opening = np.where(lives.is_first, at_first, before.opening)
+        return replace(self, content=content, opening=opening)
+
+    def with_balance(self, before: Self, lives: "Lives", *, watched: bool) -> Self:
+        """Return the books with `raw`: what came, and is neither there nor left."""
+        to_balance = self.content + self.gone + before.apart - self.opening - self.came
+        is_made_now = lives.is_first & watched
+        adjusted = np.where(lives.begins & ~is_made_now, to_balance, before.adjusted)
+        raw = self.opening + adjusted + self.came - self.gone - self.content
+        # The first row, on which all rests, may have been read while it changed: less than nothing is missing then.
+        is_second_poll = np.isnan(before.gaps[0])
+        below_nothing = np.fmin(or_zero(raw - before.apart), 0.0)
+        torn = np.where(is_second_poll, below_nothing, 0.0)
+        return replace(
+            self,
+            opening=self.opening - torn,
             adjusted=adjusted,
+            raw=raw - torn,
+            d_raw=np.fmax(or_zero(raw - torn - before.raw), 0.0),
+        )
+
+    def with_apart(self, before: Self) -> Self:
+        """Return the books with X, as two polls in a row have it."""
+        surely = np.minimum(before.raw, self.raw)
+        # Only messages that came can be apart: if it is more, the row was read while it changed.
+        came_now = or_zero(self.came - or_zero(before.came))
+        most = before.apart + came_now + before.d_came
+        is_torn = (surely > most) & ~np.isnan(before.gaps[0])
+        apart = np.fmax(before.apart, np.where(is_torn, most, surely))
+        return replace(
+            self,
             apart=apart,
-            came=came,
-            gone=gone,
-            content=content,
-            raw=raw,
-            d_raw=np.fmax(or_zero(raw - before.raw), 0.0),
-            gaps=np.vstack([before.gaps[1:], raw - apart]),
-            levels=np.vstack(
-                [
-                    np.where(moved, np.nan, before.levels[1:]),
-                    np.where(np.isnan(level), 0.0, level),
-                ]
-            ),
-            stale=polled.stale,
-            d_came=d_came,
-            d_gone=d_gone,
+            d_apart=apart - before.apart,
+            gaps=shifted(before.gaps, self.raw - apart),
+        )
+
+    def with_changes(self, before: Self, lives: "Lives") -> Self:
+        """Return the books with what came and left since the poll before; 0 where counters began again."""
+        is_known = ~np.isnan(before.gone) & ~lives.begins
+        goes_on = is_known | lives.is_first
+        came_now = self.came - or_zero(before.came)
+        left_now = self.gone - or_zero(before.gone)
+        return replace(
+            self,
+            d_came=np.where(goes_on, came_now, 0.0),
+            d_gone=np.where(goes_on, left_now, 0.0),
             came_before=before.d_came,
             lately=np.stack([before.lately[1], before.d_gone, before.d_apart]),
-            d_apart=apart - before.apart,
-            left_alone=np.where(conclusive, grew, 0.0),
-            seen_alone=rose - grew,
-            left_unseen=np.where(~conclusive & certain, grew, 0.0),
-            peak=np.where(
-                moved,
-                or_zero(level),
-                np.where(may_be_torn, or_zero(reached) + grew, np.fmax(reached, level)),
-            ),
-            unseen_at=np.where(moved & (grew >= MARGIN), now, before.unseen_at),
-            moved=polled.moved & ~begins,
-            moved_at=np.where(polled.moved & ~begins, now, before.moved_at),
-            full=recent(before.full, polled.full, read),
-            filled=recent(before.filled, fills, read),
-            carried=np.vstack([before.carried[1:], polled.carried]),
-            unwatched=np.vstack([before.unwatched[1:], ~polled.watched_by]),
-            bytes_in=np.vstack([before.bytes_in[1:], polled.entered_bytes]),
+        )
+
+    def with_left_alone(
+        self, before: Self, polled: DestinationPoll, begins: Mask, now: float
+    ) -> Self:
+        """Return the books with the messages that left and that no consumer let go of."""
+        moved_now = polled.moved & ~begins
+        moved = polled.moved | before.moved | begins
+        released = polled.released + (polled.stale - before.stale)
+        level = before.levels[-1] + self.d_gone - released
+        rise = before.rise_to(level, moved, polled.skew)
+        grew_while_moved = moved & (rise.sure >= MARGIN)
+        kept_levels = np.where(moved, np.nan, before.levels)
+        books = replace(
+            self,
+            stale=polled.stale,
+            levels=shifted(kept_levels, or_zero(level)),
+            peak=rise.peak,
+            moved=moved_now,
+            moved_at=np.where(moved_now, now, before.moved_at),
+        )
+        return replace(
+            books,
+            left_alone=np.where(rise.is_conclusive, rise.sure, 0.0),
+            left_unseen=np.where(rise.is_unseen, rise.sure, 0.0),
+            seen_alone=rise.seen_once,
+            unseen_at=np.where(grew_while_moved, now, before.unseen_at),
+        )
+
+    def rise_to(self, level: Column, moved: Mask, skew: Column) -> "Rise":
+        """Return how far O - R rises above what it had reached.
+
+        Args:
+            level: O - R at this poll.
+            moved: consumers came or went.
+            skew: messages that may have left between the read of the destination and that of its consumers.
+        """
+        noise = np.fmax(MARGIN, skew)
+        reached = self.level_reached(noise)
+        rose = np.fmax(or_zero(level - reached), 0.0)
+        is_conclusive = ~moved & self.has_confirmed_level
+        # A row that was read while it changed lacks a few that its consumer acknowledged: the next poll has them.
+        may_be_torn = is_conclusive & (rose <= SMALL_FALL)
+        rose_before = np.clip(or_zero(self.levels[-1] - reached), 0.0, rose)
+        sure = np.where(may_be_torn, rose_before, rose)
+        peak = np.where(may_be_torn, or_zero(reached) + sure, np.fmax(reached, level))
+        is_certain = sure > np.where(moved, skew, noise)
+        return Rise(
+            sure=sure,
+            seen_once=rose - sure,
+            is_conclusive=is_conclusive,
+            is_unseen=~is_conclusive & is_certain,
+            peak=np.where(moved, or_zero(level), peak),
+        )
+
+    @property
+    def has_confirmed_level(self) -> Mask:
+        """(destinations,) True where consumers stayed at enough of the last polls."""
+        polls = np.count_nonzero(np.isfinite(self.levels), axis=0)
+        return np.asarray(polls >= CONFIRMED)
+
+    def with_states(
+        self, before: Self, polled: DestinationPoll, may_be_missed: Mask
+    ) -> Self:
+        """Return the books with the states of the last polls. may_be_missed: it may have been full unseen."""
+        is_read = ~polled.carried & ~before.carried[-1]
+        most_content = or_zero(before.content) + self.d_came
+        may_be_full = polled.full | (most_content >= polled.limit) | may_be_missed
+        is_full = recent(before.full, polled.full, is_read)
+        return replace(
+            self,
+            full=is_full,
+            filled=recent(before.filled, may_be_full, is_read),
+            carried=shifted(before.carried, polled.carried),
+            unwatched=shifted(before.unwatched, ~polled.watched_by),
+            bytes_in=shifted(before.bytes_in, polled.entered_bytes),
         )
 
     def with_returned(self, returned: Keys, now: float) -> Self:
-        """With these, by their keys, as after a time in which they were not seen: nothing is known that rests on the
-        polls just before, their consumers may have come and gone, and their limits may have been reached.
+        """Return the books as they are after a time in which destinations with these keys were not seen.
+
+        Nothing is known that rests on the polls just before. Their consumers may have come and gone, and their limits
+        may have been reached.
         """
-        at = np.flatnonzero(np.isin(self.index.keys, returned))
-        changed: dict[str, Any] = {}
-        for name, one in declared(type(self)).items():
-            if one.counter or one.outlives:
+        rows = np.flatnonzero(np.isin(self.index.keys, returned))
+        columns: dict[str, Any] = {}
+        for name, declaration in declared(type(self)).items():
+            if declaration.counter or declaration.outlives:
                 continue
             values = np.array(getattr(self, name))
-            values[..., at] = one.fill
-            changed[name] = values
+            values[..., rows] = declaration.fill
+            columns[name] = values
         for name in ("moved", "filled", "carried"):
-            changed[name][..., at] = True
+            columns[name][..., rows] = True
         moved_at = self.moved_at.copy()
-        moved_at[at] = now
-        return replace(self, moved_at=moved_at, **changed)
+        moved_at[rows] = now
+        return replace(self, moved_at=moved_at, **columns)
 
     def level_reached(self, noise: Column) -> Column:
-        """What O - R has reached, of which only more is news: its peak, but for what a rollback has taken off for good.
+        """(destinations,) The O - R that has been reached: its peak, without what a rollback took off for good.
 
         R is read later, so that O - R is too low by what is acknowledged between the reads, at some polls or at all of
         the last ones. noise: as much as that may be.
@@ -366,22 +450,22 @@ class DestinationBooks(RowState):
         lately = np.fmax.reduce(self.levels, axis=0)
         return np.where(self.peak - lately <= noise, self.peak, lately)
 
-    def sources(self, polled: DestinationPoll) -> tuple[Column, Column]:
-        """What each may have sent to the dead message queue: at least and at most, of three polls, as that may be read
-        before or after it; also what may be apart, which is sure one poll late.
+    def sources(self, polled: DestinationPoll) -> Range:
+        """(destinations,) Messages that it sent to the dead message queue, at three polls: that may be read before or
+        after it.
         """
         sends = polled.dead_letters & ~polled.is_dead
         surely = sends & self.limited(polled) & ~self.transacted(polled)
-        most = (
-            self.d_gone
-            + self.d_apart
-            + self.lately.sum(axis=0)
-            + np.fmax(self.gaps[-1], 0.0)
+        # What is apart is sure one poll late.
+        may_be_apart = np.fmax(self.gaps[-1], 0.0)
+        most = self.d_gone + self.d_apart + self.lately.sum(axis=0) + may_be_apart
+        return Range(
+            np.where(surely, self.left_alone, 0.0),
+            np.where(sends, most, 0.0),
         )
-        return np.where(surely, self.left_alone, 0.0), np.where(sends, most, 0.0)
 
     def explanations(self, polled: DestinationPoll, now: float) -> Explanations:
-        """Messages of this poll that may have become dead letters, or did."""
+        """Return the messages of this poll that became dead letters, or may have."""
         sends = polled.dead_letters & ~polled.is_dead
         return Explanations(
             sure=self.surely_dead_now(polled, now),
@@ -390,246 +474,99 @@ class DestinationBooks(RowState):
         )
 
     def surely_dead_now(self, polled: DestinationPoll, now: float) -> float:
-        """Messages of this poll that no client, sender or operator took, and that no limit refused."""
+        """Count the messages of this poll that no client, sender or operator took, and that no limit refused."""
         sends = polled.dead_letters & ~polled.is_dead & ~self.transacted(polled)
         # A full store and a rollback move both counters, so that what is more than came had been there before. A row
         # that was read while it changed shows some of what left at the poll before.
         of_backlog = np.fmax(self.left_alone - self.d_came - self.came_before, 0.0)
-        nobody_came = (now - self.moved_at > SHORT_LIVED) & (
-            now - self.unseen_at > SHORT_LIVED
-        )
+        consumers_stay = now - self.moved_at > SHORT_LIVED
+        no_unseen_client = now - self.unseen_at > SHORT_LIVED
         is_purge = polled.ready <= self.d_came
-        expired = np.where(nobody_came & ~is_purge, of_backlog, 0.0)
+        expires = consumers_stay & no_unseen_client & ~is_purge
+        expired = np.where(expires, of_backlog, 0.0)
         left = np.where(self.limited(polled), self.left_alone, expired)
-        expired_on_arrival = np.where(
-            self.takes_any(polled, self.bytes_in[-2]), self.d_raw, 0.0
-        )
-        return float((left + expired_on_arrival)[sends].sum())
+        takes_any = self.takes_any(polled, self.bytes_in[-2])
+        left += np.where(takes_any, self.d_raw, 0.0)
+        return float(left[sends].sum())
 
     def limited(self, polled: DestinationPoll) -> Mask:
-        """Its limit may have removed messages."""
+        """(destinations,) True where its limit may have removed messages."""
         return polled.removes & self.full.any(axis=0)
 
     def transacted(self, polled: DestinationPoll) -> Mask:
-        """Sends were open at this poll or at the one before."""
+        """(destinations,) True where sends were open at this poll or at the one before."""
         return (polled.uncommitted > 0) | (self.uncommitted > 0)
 
-    def booked(
-        self, polled: DestinationPoll, dead: DeadLetterPoll, now: float
-    ) -> tuple[Self, float]:
-        """With the counts of this poll by reason, and how many dead letters are surely of these."""
-        low, high = self.sources(polled)
-        known = dead.arrived if np.isfinite(dead.arrived) else 0.0
-        least, maybe = (
-            np.clip(of - (dead.high - high), low, np.fmax(low, high))
-            for of in (dead.unclaimed, known)
-        )
-        most = np.clip(
-            dead.arrived + dead.unclaimed - (dead.low - low),
-            least,
-            np.fmax(least, high),
-        )
-        others = dead.arrived - (dead.low - low)
-        refused = self.of_refused(polled, least, others + self.other_dead)
-        left = self.d_gone
-        x = self.d_apart
-        lately = self.d_gone + self.lately[:2].sum(axis=0)
-        limited = self.limited(polled)
-        transacted = self.transacted(polled)
-        # Of what a limit removes a client may buffer some, and process it all the same.
-        removed = np.where(
-            limited & ~polled.is_dead & ~transacted, self.left_alone, 0.0
-        )
-        may = polled.removes & self.filled.any(axis=0)
-        out_most = np.where(
-            polled.dead_letters & ~polled.is_dead, np.fmin(left, most), left
-        )
-        alone = np.where(limited, 0.0, self.left_alone)
-        dead_low, new = np.where(may, 0.0, np.clip([least - x, maybe - x], 0.0, lately))
-        whole = (
-            (alone >= np.fmax(MARGIN, 0.5 * self.ready))
-            & (self.ready > 0)
-            & (polled.ready <= self.d_came)
-        )
-        # Where consumers come and go one that no poll saw may have taken all.
-        whole &= ~transacted & (
-            (polled.consumers > 0) | (now - self.moved_at > SHORT_LIVED)
-        )
-        sends_dead = self.sends_dead | (dead_low > 0)
-        sends_dead |= (
-            polled.dead_letters
-            & (alone > 0)
-            & ~transacted
-            & ~whole
-            & (dead.arrived > 0)
-        )
-        dead_most = np.where(
-            sends_dead & ~limited, np.fmax(np.fmin(left, most), new), new
-        )
-        rest_least = np.fmax(alone - dead_most - self.dead_early[1], 0.0)
-        # Clients that no poll saw may have settled it where some have done so before.
-        sure = now - self.unseen_at > SHORT_LIVED
-        settled = np.where(transacted | whole, 0.0, rest_least)
-        undecided = np.where(polled.unset & ~polled.is_dead, self.undecided + left, 0.0)
-        untraced = np.where(polled.silent & ~polled.is_dead, self.undecided + left, 0.0)
-        # What leaves the dead message queue unread has a bound of its own.
-        plain = ~(transacted | whole | polled.is_dead)
-        unexplained_least = np.where(plain & self.surely_alone(now), rest_least, 0.0)
-        # That it was a dead letter shows a poll later.
-        proven_dead = np.fmin(dead_low + self.dead_early[0], alone + self.alone_before)
-        # Each dead letter explains one message that left alone: what explains none yet may do so at the next poll.
-        not_matched = (
-            dead_low + self.dead_early[0] - proven_dead,
-            dead_most + self.dead_early[1] - alone,
-        )
-        later = np.clip(not_matched, 0.0, self.seen_alone)
-        unexplained_most = np.where(plain, alone, 0.0) - proven_dead
-        unseen = np.where(polled.is_dead, 0.0, self.left_unseen)
-        out_of_buffers = self.out_of_buffers(polled, dead)
-        possible_letters = np.where(
-            may, dead_most, np.fmax(dead_most, out_of_buffers.matched)
-        )
-        letters_to_come = np.fmin(
-            out_of_buffers.messages, np.ceil(self.d_gone * dead.share_late)
-        )
-        letters_to_come = np.where(may, 0.0, letters_to_come)
-        reasons = (
-            (removed, np.where(may, np.fmax(out_most, removed), 0.0)),
-            (dead_low, possible_letters),
-            (
-                np.where(transacted & sure, rest_least, 0.0),
-                np.where(transacted, alone, 0.0),
-            ),
-            # Also what clients buffered, which then leaves their buffers.
-            (
-                np.where(whole & sure & (polled.consumers > 0), rest_least, 0.0),
-                np.where(whole, left, 0.0),
-            ),
-            *refused,
-            (np.zeros_like(untraced), untraced),
-            (unexplained_least, unexplained_most + unseen),
-        )
-        lows, highs = np.array(reasons).swapaxes(0, 1)
-        # it was possible before it was sure
-        total = self.low + lows
-        more = np.fmax(self.more + highs - lows, 0.0)
-        surely = (
-            self.gone
-            - (total + more)[list(OF_GONE)].sum(axis=0)
-            - undecided
-            - self.seen_alone
-            - letters_to_come
-        )
-        (rejected, rejected_most), (large, _), (expired, _) = refused
-        passed_by = np.where(
-            polled.consumers > 0, self.left_alone, 0.0
-        )  # its dead letters may show a poll later
-        books = replace(
-            self,
-            low=total,
-            more=more,
-            acknowledged=np.fmax(self.acknowledged, surely),
-            undecided=undecided,
-            not_acknowledged=self.not_acknowledged
-            + np.where(self.surely_alone(now), alone, 0.0),
-            unseen_at=np.where(settled >= MARGIN, now, self.unseen_at),
-            sends_dead=sends_dead,
-            other_dead=others,
-            alone_before=alone,
-            dead_early=later,
-            letters_waiting=out_of_buffers.letters,
-            left_waiting=out_of_buffers.messages,
-            letters_to_come=letters_to_come,
-            unread=np.fmax(dead_low - self.passed_by, passed_by),
-            passed_by=passed_by,
-            uncommitted=polled.uncommitted,
-            ready=polled.ready,
-            refused_now=np.where(
-                polled.rejects & self.full.any(axis=0), rejected_most, rejected + large
-            ),
-        )
-        return books, float(
-            np.where(polled.dead_letters, expired + removed + dead_low, 0.0).sum()
-        )
-
-    def out_of_buffers(self, polled: DestinationPoll, dead: DeadLetterPoll) -> Matching:
-        """What left, against the dead letters that may have come out of the buffers of clients."""
-        sends = polled.dead_letters & ~polled.is_dead
-        nothing = np.zeros_like(self.d_gone)
-        before = Matching(
-            self.letters_waiting, self.left_waiting, matched=nothing, overdue=nothing
-        )
-        return before.after(
-            np.where(sends, dead.unexplained, 0.0), np.where(sends, self.d_gone, 0.0)
-        )
-
     def surely_alone(self, now: float) -> Mask:
-        """Where no client can have acknowledged what left alone: its consumers stay, take any message, and say how many
-        they acknowledge.
+        """(destinations,) True where no client can have acknowledged what left alone.
+
+        Its consumers stay, take any message, and say how many they acknowledge.
         """
         stay = now - self.moved_at > SHORT_LIVED
         return stay & ~self.unwatched.any(axis=0)
 
     def takes_any(self, polled: DestinationPoll, bytes_before: Column) -> Mask:
-        """No limit can have refused what came since `bytes_before`: what never was in it had expired as it came."""
-        refuses = polled.rejects & self.full.any(axis=0)
-        sized = self.most_too_large(polled, bytes_before) > 0
-        return (
-            ~refuses & ~self.filled.any(axis=0) & ~sized & ~self.hides_expired(polled)
-        )
+        """(destinations,) True where no limit can have refused what came since `bytes_before`.
+
+        What never was in it had expired as it came.
+        """
+        limit_refuses = polled.rejects & self.full.any(axis=0)
+        may_be_full = limit_refuses | self.filled.any(axis=0)
+        may_be_too_large = self.most_too_large(polled, bytes_before) > 0
+        return ~may_be_full & ~may_be_too_large & ~self.hides_expired(polled)
 
     def hides_expired(self, polled: DestinationPoll) -> Mask:
-        """Nothing shows what expired on arrival, or it may have come at an earlier poll."""
-        return ~polled.is_dead & (~polled.dead_letters | self.carried.any(axis=0))
+        """(destinations,) True where nothing shows what expired on arrival, or it may have come at an earlier poll."""
+        hides = ~polled.dead_letters | self.carried.any(axis=0)
+        return hides & ~polled.is_dead
 
     def most_too_large(self, polled: DestinationPoll, bytes_before: Column) -> Column:
-        """At most so many of the messages that came since `bytes_before`: their bytes are not enough for more."""
-        came = polled.entered_bytes - bytes_before
+        """(destinations,) Messages that came since `bytes_before` and may be too large: more have not enough bytes."""
+        bytes_since = polled.entered_bytes - bytes_before
         # Where its depth is not read at each poll, they may have come at an earlier one.
-        known = (came >= 0) & ~self.carried.any(axis=0)
-        most = np.where(known, np.floor(came / polled.largest), np.inf)
-        return np.where(np.isnan(polled.largest), 0.0, most)
+        is_known = (bytes_since >= 0) & ~self.carried.any(axis=0)
+        most = np.where(is_known, np.floor(bytes_since / polled.largest), np.inf)
+        takes_any_size = np.isnan(polled.largest)
+        return np.where(takes_any_size, 0.0, most)
 
-    def of_refused(
-        self, polled: DestinationPoll, dead_least: Column, dead_most: Column
-    ) -> list[tuple[Column, Column]]:
-        """Of `REFUSED`: at least and at most so many of X. dead_least, dead_most: dead letters that may be of it."""
-        x = self.d_apart
-        full = self.full.any(axis=0)
-        filled = self.filled.any(axis=0)
-        bytes_before = self.bytes_in[0]  # what came at the last two polls
-        sized = self.most_too_large(polled, bytes_before) > 0
-        refuses = polled.rejects & full
-        either = polled.rejects & ~refuses & filled
-        expired_most = np.where(
-            self.hides_expired(polled) & ~refuses, x, np.clip(dead_most, 0.0, x)
-        )
-        # Full all the time: a limit that refuses is reached before anything else.
-        expired_most = np.where(refuses & self.full.all(axis=0), 0.0, expired_most)
-        least = np.clip(
-            dead_least - self.d_gone - self.lately[:2].sum(axis=0), 0.0, expired_most
-        )
-        expired = np.where(self.takes_any(polled, bytes_before), expired_most, least)
-        surely = x - expired_most
-        maybe = x - expired
-        as_rejected = refuses | ~sized & ~either
-        return [
-            (
-                np.where(as_rejected, surely, 0.0),
-                np.where(as_rejected | either, maybe, 0.0),
-            ),
-            (
-                np.where(as_rejected | either, 0.0, surely),
-                np.where(as_rejected | ~sized, 0.0, maybe),
-            ),
-            (expired, expired_most),
-        ]
+
+@dataclass(frozen=True, slots=True)
+class Lives:
+    """Which destinations are counted for the first time, or anew.
+
+    is_readable: all numbers that the sums need are there.
+    is_first: it is counted for the first time.
+    begins: its counters began again, or are not known yet.
+    """
+
+    is_readable: Mask
+    is_first: Mask
+    begins: Mask
+
+
+@dataclass(frozen=True, slots=True)
+class Rise:
+    """By how much O - R rose at one poll.
+
+    sure: messages that left, and that no consumer let go of.
+    seen_once: a few more that the next poll may take back.
+    is_conclusive: consumers stayed for long enough.
+    is_unseen: they did not, and it rose by more than the reads may be apart: a client that no poll saw may have
+        acknowledged these.
+    peak: the highest O - R so far.
+    """
+
+    sure: Column
+    seen_once: Column
+    is_conclusive: Mask
+    is_unseen: Mask
+    peak: Column
 
 
 def recent(before: Mask, now: Mask, read: Mask) -> Mask:
-    """With another poll, in a line of its own where the depth was read."""
-    moved = np.where(read, np.vstack([before[1:], now]), before)
-    return np.vstack([moved[:-1], moved[-1] | now])
+    """Return a state of the last polls with another poll, in a line of its own where the depth was read."""
+    lines = np.where(read, shifted(before, now), before)
+    return np.vstack([lines[:-1], lines[-1] | now])
 
 
 @dataclass(frozen=True, slots=True)
@@ -647,28 +584,36 @@ class TopicBooks(DestinationBooks):
         books = super(TopicBooks, self).with_returned(returned, now)
         return replace(books, partly=books.partly | np.isin(books.index.keys, returned))
 
-    def with_sent(self, sent: Column, gone: Mask, *, watched: bool) -> Self:
-        """sent: by the producers that are listed, since the poll before. gone: topics that a producer has left."""
+    def with_sent(self, sent: Column, left: Mask, *, watched: bool) -> Self:
+        """Return the books with what no subscription wanted: sent, but not counted by the topic.
+
+        sent: by the producers that are listed, since the poll before. left: topics that a producer has left.
+        """
         before = self.unsent_before(watched=watched)
         level = before[-1] + sent - self.d_came
-        grew = np.fmax(or_zero(level - np.fmax.reduce(before, axis=0)), 0.0)
-        unsent = np.vstack([before[1:], np.where(np.isnan(level), 0.0, level)])
+        reached = np.fmax.reduce(before, axis=0)
+        grew = np.fmax(or_zero(level - reached), 0.0)
+        known_level = np.where(np.isnan(level), 0.0, level)
+        unsent = shifted(before, known_level)
         return replace(
             self,
             unwanted=self.unwanted + grew,
             unsent=unsent,
-            partly=self.partly | gone,
+            partly=self.partly | left,
         )
 
     def without_sent(self, *, watched: bool) -> Self:
-        """What came is compared when producers are read again, with the levels up to now."""
+        """Return the books of a poll that did not read producers.
+
+        What came is compared when producers are read again, with the levels up to now.
+        """
         before = self.unsent_before(watched=watched)
-        unsent = np.vstack(
-            [before[:-2], np.fmax(before[-2], before[-1]), before[-1] - self.d_came]
-        )
+        last = before[-1]
+        highest = np.fmax(before[-2], last)
+        unsent = np.vstack([before[:-2], highest, last - self.d_came])
         return replace(self, unsent=unsent, partly=np.ones_like(self.partly))
 
     def unsent_before(self, *, watched: bool) -> Matrix:
-        return np.where(
-            np.isnan(self.unsent) & watched, 0.0, self.unsent
-        )  # a topic that was made since
+        # A topic that was made since the poll before begins at 0.
+        is_new = np.isnan(self.unsent) & watched
+        return np.where(is_new, 0.0, self.unsent)

@@ -4,13 +4,15 @@ All numbers of a queue come from one row of one listing, so the sums are exact: 
 as in `observation.facts`. What a ring evicts and a last value replaces has no counter: it is what the sum lacks.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
+from penstock.account.last_polls import shifted
 from penstock.core.state import By, RowState, column, counter
 from penstock.core.table import Column, Mask, Matrix, put
-from penstock.model import QueueKind
+from penstock.model import QueueKind, QueueRow
 from penstock.observation.facts import Facts, or_zero
 
 BASE = ("account_a0", "account_k0", "account_e0", "account_x0")
@@ -59,167 +61,278 @@ class QueueBooks(RowState):
     came_last: Column = column(0.0, saved=False)
     passed_last: Column = column(0.0, saved=False)
 
-    def advance(self, found: Facts, *, watched: bool) -> "QueueBooks":
-        """watched: the same process was polled before, so that a queue not seen then was created since."""
-        before = self.reindexed(found.queues)
-        past = before.totals
-        content = contents(found)
-        held_by_none = unheld(found)
-        numbers = np.stack([found.added, found.settled, found.expired, found.killed])
-        readable = np.isfinite(numbers).all(axis=0) & np.isfinite(content)
-        first = np.isnan(before.opening) & readable
-        # Also in a checkpoint without some column.
-        incomplete = np.isnan(before.base).any(axis=0) | np.isnan(before.adjusted)
-        begins = (incomplete | (numbers - before.base < past).any(axis=0)) & readable
-        # A broker's counters begin with it, a queue's with the queue; those of one found running go on.
-        at_start = begins & (first & watched | found.restarted)
-        reloaded = put(np.fmin(found.added, or_zero(before.content)), first, 0.0)
-        in_doubt = put(reloaded_in_doubt(found, content, held_by_none), first, 0.0)
-        began = put(
-            numbers,
-            at_start,
-            np.stack([reloaded, in_doubt, 0 * reloaded, 0 * reloaded]),
+    def advance(self, facts: Facts, *, watched: bool) -> "QueueBooks":
+        """Return the books after one more poll.
+
+        watched: the same process was polled before, so that a queue that it did not have then was created since.
+        """
+        before = self.reindexed(facts.queues)
+        row = Row.of(facts)
+        is_first = np.isnan(before.opening) & row.is_readable
+        begins = before.begins(row)
+        # A broker's counters begin with it, a queue's with the queue; those of one that was found running go on.
+        at_start = begins & (is_first & watched | facts.restarted)
+        start = started(facts, row, before.content, is_first, at_start)
+
+        books = before.with_counters(row, start.counters, begins)
+        books = books.with_opening(before, start.content, is_first, begins, facts)
+        loses = ledgered(facts)
+        books = books.with_lacking(before, row, loses, facts)
+        books = books.with_gaps(before, loses)
+        books = books.with_evictions(before, row, at_start, loses)
+        books = books.with_passed_on(before, facts)
+        return replace(
+            books,
+            since=put(before.since, is_first, facts.now),
+            content=put(row.content, ~row.is_readable, before.content),
+            unheld=shifted(before.unheld, row.unheld),
+            consumers=facts.consumers,
+            came_last=facts.d_added,
         )
-        opened = put(content, at_start, reloaded)
-        base = put(before.base, begins, began - past)
-        totals = np.fmax(past, numbers - base)
-        on_arrival = put(or_zero(before.on_arrival), first, 0.0)
-        lost = put(before.lost, first, 0.0)
-        opening = put(before.opening, first, opened)
-        carried = (
-            before.opening
-            + past[0]
-            + before.on_arrival
-            - past[1:].sum(axis=0)
-            - or_zero(lost)
-        )
-        adjusted = put(put(before.adjusted, begins, opened - carried), first, 0.0)
-        # Where no consumer was there to take them, what is not there after the start is gone.
-        not_reloaded = np.fmax(carried + or_zero(before.adjusted) - opened, 0.0)
-        restarted = begins & ~first & found.restarted
-        at_restart = np.where(restarted & (before.consumers == 0), not_reloaded, 0.0)
-        lacking = opening + adjusted + totals[0] - totals[1:].sum(axis=0) - content
-        # The first poll of a process has none before it: what was lost at its start shows at the second.
-        loses = ledgered(found)
-        late = np.minimum(
-            or_zero(lost) - np.maximum(before.lacking, lacking), totals[2]
-        )
-        on_arrival = np.fmax(on_arrival, late)
-        seen_twice = np.minimum(before.lacking, lacking) + on_arrival
-        lost = np.where(loses, np.fmax(lost, seen_twice), lost)
-        lost = put(lost, found.keeps & ~np.isnan(found.ring), np.nan)
-        # What a process that was found running has lost is what its own sum lacks.
-        already = np.fmax(
-            numbers[0] - numbers[1:].sum(axis=0) - content, np.fmax(before.evicted, 0.0)
-        )
-        lost0 = np.where(
-            np.isnan(before.lost0),
-            or_zero(before.lost) - np.where(at_start, 0.0, already),
-            before.lost0,
-        )
-        lost0 = np.where(loses & (readable | ~np.isnan(before.lost0)), lost0, np.nan)
-        # What expired on arrival since the poll before is in no other sum yet.
-        gap = np.minimum(lacking + totals[2], 0.0) + np.where(
-            loses, 0.0, np.maximum(lacking + on_arrival, 0.0)
-        )
-        linked = (
-            found.queues.column("is_link", lambda row: row.kind is QueueKind.LINK) > 0
-        )
-        passed = np.where(
-            (found.consumers == 0) & (before.consumers == 0) & ~linked,
-            or_zero(found.d_settled),
-            0.0,
-        )
-        forwarded = float((found.d_added + before.came_last)[linked].sum())
-        passed = np.floor(passed * min(1.0, forwarded / max(float(passed.sum()), 1.0)))
-        return QueueBooks(
-            index=found.queues,
-            since=put(before.since, first, found.now),
+
+    def begins(self, row: "Row") -> Mask:
+        """(queues,) True where the broker's counters began again, or where it is not known when they began."""
+        # A checkpoint may lack some of these columns, too.
+        is_incomplete = np.isnan(self.base).any(axis=0) | np.isnan(self.adjusted)
+        fell = (row.counters - self.base < self.totals).any(axis=0)
+        return (is_incomplete | fell) & row.is_readable
+
+    def with_counters(self, row: "Row", start: Matrix, begins: Mask) -> "QueueBooks":
+        """Return the books with the sums of the broker's counters.
+
+        start: the counters where they begin, as if all before had been counted.
+        """
+        before = self.totals
+        base = put(self.base, begins, start - before)
+        totals = np.fmax(before, row.counters - base)
+        return replace(
+            self,
             base=base,
-            opening=opening,
-            adjusted=adjusted,
-            partly=put(before.partly, begins & ~first, 1.0),
-            lost_at_restart=before.lost_at_restart + or_zero(at_restart),
-            on_arrival=on_arrival,
-            late=np.where(
-                loses, totals[2], np.fmax(on_arrival, np.fmin(-lacking, totals[2]))
-            ),
-            lost=lost,
-            lost0=lost0,
-            evicted=np.where(
-                loses,
-                np.fmax(before.evicted, np.maximum(seen_twice - lost0, 0.0)),
-                np.nan,
-            ),
             added=totals[0],
             acknowledged=totals[1],
             expired=totals[2],
             killed=totals[3],
-            content=put(content, ~readable, before.content),
+        )
+
+    def with_opening(
+        self,
+        before: "QueueBooks",
+        content_at_start: Column,
+        is_first: Mask,
+        begins: Mask,
+        facts: Facts,
+    ) -> "QueueBooks":
+        """Return the books with the content at the begin, and what restarts added to it or took."""
+        change = content_at_start - before.expected_content
+        adjusted = put(before.adjusted, begins, change)
+        # Where no consumer was there to take them, messages that are not there after the start are lost.
+        not_reloaded = np.fmax(or_zero(before.adjusted) - change, 0.0)
+        restarted = begins & ~is_first & facts.restarted
+        is_lost = restarted & (before.consumers == 0)
+        lost_now = or_zero(np.where(is_lost, not_reloaded, 0.0))
+        books = replace(
+            self,
+            opening=put(before.opening, is_first, content_at_start),
+            on_arrival=put(or_zero(before.on_arrival), is_first, 0.0),
+            lost=put(before.lost, is_first, 0.0),
+        )
+        return replace(
+            books,
+            adjusted=put(adjusted, is_first, 0.0),
+            partly=put(before.partly, begins & ~is_first, 1.0),
+            lost_at_restart=before.lost_at_restart + lost_now,
+        )
+
+    @property
+    def expected_content(self) -> Column:
+        """(queues,) The content that the sums give, without what restarts changed."""
+        added = self.opening + self.added + self.on_arrival
+        left = self.acknowledged + self.expired + self.killed
+        return added - left - or_zero(self.lost)
+
+    def with_lacking(
+        self, before: "QueueBooks", row: "Row", loses: Mask, facts: Facts
+    ) -> "QueueBooks":
+        """Return the books with what the sum lacks: messages that expired on arrival, and those that were evicted."""
+        left = self.acknowledged + self.expired + self.killed
+        lacking = self.opening + self.adjusted + self.added - left - row.content
+        # The first poll of a process has none before it: what was lost at its start shows at the second.
+        most_lacking = np.maximum(before.lacking, lacking)
+        expired_early = np.minimum(or_zero(self.lost) - most_lacking, self.expired)
+        on_arrival = np.fmax(self.on_arrival, expired_early)
+        seen_twice = np.minimum(before.lacking, lacking) + on_arrival
+        lost = np.where(loses, np.fmax(self.lost, seen_twice), self.lost)
+        keeps_ring = facts.keeps & ~np.isnan(facts.ring)
+        return replace(
+            self,
             lacking=lacking,
-            gaps=np.vstack([before.gaps[1:], gap]),
-            unheld=np.vstack([before.unheld[1:], held_by_none]),
+            on_arrival=on_arrival,
+            lost=put(lost, keeps_ring, np.nan),
+        )
+
+    def with_gaps(self, before: "QueueBooks", loses: Mask) -> "QueueBooks":
+        """Return the books with what no reason explains, and with what expired on arrival, at most."""
+        # What expired on arrival since the poll before is in no other sum yet.
+        too_much_left = np.minimum(self.lacking + self.expired, 0.0)
+        too_little_left = np.maximum(self.lacking + self.on_arrival, 0.0)
+        gap = too_much_left + np.where(loses, 0.0, too_little_left)
+        never_there = np.fmin(-self.lacking, self.expired)
+        late = np.fmax(self.on_arrival, never_there)
+        return replace(
+            self,
+            late=np.where(loses, self.expired, late),
+            gaps=shifted(before.gaps, gap),
+        )
+
+    def with_evictions(
+        self, before: "QueueBooks", row: "Row", at_start: Mask, loses: Mask
+    ) -> "QueueBooks":
+        """Return the books with what was evicted, with what the process had evicted before it was polled."""
+        # What a process that was found running has evicted is what its own sum lacks.
+        own_lack = row.counters[0] - row.counters[1:].sum(axis=0) - row.content
+        already = np.fmax(own_lack, np.fmax(before.evicted, 0.0))
+        is_known = ~np.isnan(before.lost0)
+        lost_before = or_zero(before.lost) - np.where(at_start, 0.0, already)
+        lost0 = np.where(is_known, before.lost0, lost_before)
+        lost0 = np.where(loses & (row.is_readable | is_known), lost0, np.nan)
+        seen_twice = np.minimum(before.lacking, self.lacking) + self.on_arrival
+        evicted = np.fmax(before.evicted, np.maximum(seen_twice - lost0, 0.0))
+        return replace(
+            self,
+            lost0=lost0,
+            evicted=np.where(loses, evicted, np.nan),
+        )
+
+    def with_passed_on(self, before: "QueueBooks", facts: Facts) -> "QueueBooks":
+        """Return the books with what went to other brokers of the cluster.
+
+        It is what a queue settled without a consumer, and no more than came to the links meanwhile.
+        """
+        is_link = facts.queues.column("is_link", is_link_queue) > 0
+        settled = or_zero(facts.d_settled)
+        no_consumer = (facts.consumers == 0) & (before.consumers == 0)
+        unattended = np.where(no_consumer & ~is_link, settled, 0.0)
+        came_to_links = (facts.d_added + before.came_last)[is_link]
+        most = float(came_to_links.sum()) / max(float(unattended.sum()), 1.0)
+        passed = np.floor(unattended * min(1.0, most))
+        return replace(
+            self,
             passed_on=before.passed_on + passed,
-            consumers=found.consumers,
-            came_last=found.d_added,
-            passed_last=np.where(linked, or_zero(found.d_settled), passed),
+            passed_last=np.where(is_link, settled, passed),
         )
 
     @property
     def totals(self) -> Matrix:
-        """Lines: added, acknowledged, expired, killed."""
+        """(4, queues) Messages that were added, acknowledged, expired, killed."""
         return np.stack([self.added, self.acknowledged, self.expired, self.killed])
 
     @property
     def came(self) -> Column:
-        """With what expired on arrival."""
+        """(queues,) Messages that came, with those that expired on arrival."""
         return self.added + self.on_arrival
 
     @property
     def unexplained(self) -> Column:
-        """What no reason explains at three polls: its least amount; NaN before."""
+        """(queues,) The least amount that no reason explains at three polls; NaN before."""
         least = np.min(np.abs(self.gaps), axis=0)
-        same = (self.gaps > 0).all(axis=0) | (self.gaps < 0).all(axis=0)
-        return np.where(
-            np.isnan(least), np.nan, np.where(same, np.sign(self.gaps[2]) * least, 0.0)
-        )
+        same_sign = (self.gaps > 0).all(axis=0) | (self.gaps < 0).all(axis=0)
+        amount = np.where(same_sign, np.sign(self.gaps[2]) * least, 0.0)
+        return np.where(np.isnan(least), np.nan, amount)
 
 
-def ledgered(found: Facts) -> Mask:
-    """Queues that may throw messages away to keep a limit."""
-    return (~np.isnan(found.ring) | lasts(found)) & ~found.keeps
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The numbers of one poll that the sums are made of.
 
-
-def reloaded_in_doubt(found: Facts, content: Column, held_by_none: Column) -> Column:
-    """Messages that the broker counted as acknowledged when it loaded them at its start: they were in doubt. Without a
-    limit that evicts it is what left more often than it came; else all, where no consumer has any of them.
+    counters: (4, queues) added, acknowledged, expired, killed.
+    content: (queues,) messages that are there.
+    unheld: (queues,) messages in delivery to no consumer that is listed; NaN where that is not known.
+    is_readable: (queues,) True where no number is missing.
     """
-    twice = found.settled + found.killed + content - found.added
-    in_doubt = np.where(
-        ledgered(found),
-        np.where(found.settled <= held_by_none, found.settled, 0.0),
-        twice,
+
+    counters: Matrix
+    content: Column
+    unheld: Column
+    is_readable: Mask
+
+    @classmethod
+    def of(cls, facts: Facts) -> "Row":
+        counters = np.stack([facts.added, facts.settled, facts.expired, facts.killed])
+        content = contents(facts)
+        is_readable = np.isfinite(counters).all(axis=0) & np.isfinite(content)
+        return cls(counters, content, unheld(facts), is_readable)
+
+
+class Start(NamedTuple):
+    """counters: (4, queues) as they were when they began. content: (queues,) the messages then."""
+
+    counters: Matrix
+    content: Column
+
+
+def started(
+    facts: Facts, row: Row, content_before: Column, is_first: Mask, at_start: Mask
+) -> Start:
+    """Return counters and content where they begin: at the start of the process, or as they are found.
+
+    A process that starts counts the messages that it loads as added, and those in doubt as acknowledged.
+
+    content_before: (queues,) at the poll before. is_first: a new queue, which had nothing to load.
+    """
+    loaded = np.fmin(facts.added, or_zero(content_before))
+    reloaded = put(loaded, is_first, 0.0)
+    in_doubt = put(reloaded_in_doubt(facts, row), is_first, 0.0)
+    none = 0 * reloaded
+    counters = np.stack([reloaded, in_doubt, none, none])
+    return Start(
+        put(row.counters, at_start, counters),
+        put(row.content, at_start, reloaded),
     )
-    return np.clip(or_zero(in_doubt), 0.0, or_zero(found.settled))
 
 
-def contents(found: Facts) -> Column:
-    """What is in a queue: M; with D where the last value does not count it; less D where nothing is removed by it."""
-    messages = found.messages
-    delivering = found.delivering
-    return put(
-        put(messages, lasts(found), messages + delivering),
-        found.keeps,
-        messages - delivering,
-    )
+def ledgered(facts: Facts) -> Mask:
+    """(queues,) True where a queue may evict messages to keep a limit."""
+    has_limit = ~np.isnan(facts.ring) | lasts(facts)
+    return has_limit & ~facts.keeps
 
 
-def lasts(found: Facts) -> Mask:
-    return found.last_value > 0
+def reloaded_in_doubt(facts: Facts, row: Row) -> Column:
+    """(queues,) Messages that the broker counted as acknowledged when it loaded them at its start: in doubt.
+
+    Without a limit that evicts it is what left more often than it came. Else it is all that was acknowledged, where no
+    consumer has any of them.
+    """
+    left_twice = facts.settled + facts.killed + row.content - facts.added
+    all_unheld = np.where(facts.settled <= row.unheld, facts.settled, 0.0)
+    in_doubt = np.where(ledgered(facts), all_unheld, left_twice)
+    return np.clip(or_zero(in_doubt), 0.0, or_zero(facts.settled))
 
 
-def unheld(found: Facts) -> Column:
-    """D less what its consumers buffer or have not committed; NaN where the broker's version does not show these."""
-    if not found.counted:
-        return np.full(len(found.queues), np.nan)
-    return found.delivering - found.held - found.uncommitted
+def contents(facts: Facts) -> Column:
+    """(queues,) Messages in a queue.
+
+    It is M; with D where a last value replaces messages and M lacks these; less D where nothing is removed by delivery.
+    """
+    with_delivering = facts.messages + facts.delivering
+    without_delivering = facts.messages - facts.delivering
+    content = put(facts.messages, lasts(facts), with_delivering)
+    return put(content, facts.keeps, without_delivering)
+
+
+def lasts(facts: Facts) -> Mask:
+    """(queues,) True where a message replaces the last one of the same key."""
+    return facts.last_value > 0
+
+
+def unheld(facts: Facts) -> Column:
+    """(queues,) D less the messages that consumers buffer or have not committed.
+
+    NaN where the broker's version does not show these.
+    """
+    if not facts.counted:
+        return np.full(len(facts.queues), np.nan)
+    return facts.delivering - facts.held - facts.uncommitted
+
+
+def is_link_queue(row: QueueRow) -> bool:
+    return row.kind is QueueKind.LINK

@@ -9,63 +9,73 @@ from penstock.observation.facts import Facts, Seen, or_zero
 
 SPREAD = 2.0
 """By so much the rate between two reads may be above the mean of the interval."""
+BUFFERED = 3
+"""The line of `CONSUMER_NUMBERS` with the messages that a consumer buffers."""
 
 
 def read(
     snapshot: Snapshot, table: Table[RowT] | None, part: str
 ) -> Table[RowT] | None:
-    """A table of the snapshot; None where the part of the poll that lists it failed."""
+    """Return a table of the snapshot; None where the part of the poll that lists it failed."""
     collector = snapshot.collectors.get(part)
     return table if collector is None or collector.usable else None
 
 
 def hides_consumers(snapshot: Snapshot) -> bool:
-    """Whether some are over the budget: who is not listed is not gone, and who goes may not have been listed."""
-    return any(one.what == "consumers" for one in snapshot.observation.left_out)
+    """Return whether some consumers are over the budget.
+
+    A consumer that is not listed may still be there then, and one that goes may not have been listed.
+    """
+    return any(part.what == "consumers" for part in snapshot.observation.left_out)
 
 
 def seconds_between(snapshot: Snapshot, first: str, second: str) -> float:
-    """From the begin of one collector to the end of another, at most; 0 where the poll does not say."""
-    one = snapshot.collectors.get(first)
-    other = snapshot.collectors.get(second)
-    return (
-        max(0.0, other.stamp - one.stamp + one.seconds + other.seconds)
-        if one and other
-        else 0.0
-    )
+    """Return the time from the begin of one collector to the end of another, at most; 0 where the poll lacks one."""
+    begin = snapshot.collectors.get(first)
+    end = snapshot.collectors.get(second)
+    if not begin or not end:
+        return 0.0
+    return max(0.0, end.stamp - begin.stamp + begin.seconds + end.seconds)
 
 
 def meanwhile(
-    found: Facts, snapshot: Snapshot, moved: Column, first: str, second: str
+    facts: Facts, snapshot: Snapshot, moved: Column, first: str, second: str
 ) -> Column:
-    """At most so many messages of those that moved since the poll before may have done so between two reads."""
-    return np.ceil(
-        moved
-        * SPREAD
-        * seconds_between(snapshot, first, second)
-        / max(found.interval, 0.1)
-    )
+    """(queues,) Messages, at most, that moved between two reads of a poll.
+
+    moved: messages since the poll before. first, second: the collectors that read.
+    """
+    seconds = seconds_between(snapshot, first, second)
+    share = SPREAD * seconds / max(facts.interval, 0.1)
+    return np.ceil(moved * share)
 
 
 def anonymous(producers: Table[ProducerRow]) -> Mask:
-    return producers.index.column("anonymous", lambda row: row.address == ANONYMOUS) > 0
+    """(producers,) True where it names an address with each message."""
+    return producers.index.column("anonymous", is_anonymous) > 0
 
 
-def attempted_in_vain(found: Facts, snapshot: Snapshot, books: QueueBooks) -> Column:
-    """Attempts to acknowledge that settled no message, and are not open with a consumer; NaN: not read."""
-    attempts = (
-        np.nan if read(snapshot, snapshot.queues, "sizes") is None else found.attempts
-    )
-    left = found.settled + found.expired + or_zero(books.lost)
-    return attempts - left - found.uncommitted
+def is_anonymous(row: ProducerRow) -> bool:
+    return row.address == ANONYMOUS
 
 
-def left_by(found: Facts, last: Seen) -> tuple[Mask, Column]:
-    """Queues of which a consumer went, and what those had buffered at the poll before."""
-    gone = found.consumer.gone
-    held = np.zeros(len(found.queues))
-    here = gone.queue >= 0
-    went = np.zeros(len(held), np.bool_)
-    went[gone.queue[here]] = True
-    np.add.at(held, gone.queue[here], or_zero(last.consumers.numbers[3][gone.at[here]]))
-    return went, held
+def attempted_in_vain(facts: Facts, snapshot: Snapshot, books: QueueBooks) -> Column:
+    """(queues,) Attempts to acknowledge that settled no message, and are not open with a consumer; NaN: not read."""
+    is_read = read(snapshot, snapshot.queues, "sizes") is not None
+    attempts = facts.attempts if is_read else np.nan
+    left = facts.settled + facts.expired + or_zero(books.lost)
+    return attempts - left - facts.uncommitted
+
+
+def left_by(facts: Facts, last: Seen) -> tuple[Mask, Column]:
+    """(queues,) True where a consumer left, and how many messages those had buffered at the poll before."""
+    consumers = facts.consumer.gone
+    has_queue = consumers.queue >= 0
+    queues = consumers.queue[has_queue]
+    buffered_before = last.consumers.numbers[BUFFERED]
+    buffered = or_zero(buffered_before[consumers.at[has_queue]])
+    is_left = np.zeros(len(facts.queues), np.bool_)
+    is_left[queues] = True
+    returned = np.zeros(len(facts.queues))
+    np.add.at(returned, queues, buffered)
+    return is_left, returned

@@ -3,8 +3,9 @@
 A loss is sure when two polls have seen it; it is held against what happened in the interval that it fell into.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +27,11 @@ class Loss(NamedTuple):
     sure: float = 0.0
 
     def __add__(self, other: "Loss") -> "Loss":  # type: ignore[override]
-        return Loss(*(one + more for one, more in zip(self, other, strict=True)))
+        return Loss(
+            self.least + other.least,
+            self.most + other.most,
+            self.sure + other.sure,
+        )
 
 
 Moved = tuple[Keys, NDArray[np.object_]]
@@ -74,95 +79,128 @@ class RingLosses(RowState):
     producers: Index[ProducerRow] = unindexed(Index.empty)
 
     def advance(
-        self, found: Facts, seen: Seen, books: QueueBooks, snapshot: Snapshot
+        self, facts: Facts, seen: Seen, books: QueueBooks, snapshot: Snapshot
     ) -> "RingLosses":
-        """seen: the poll before, from which `found` has the changes."""
-        before = self.reindexed(found.queues)
+        """Return the losses after one more poll. seen: the poll before, from which `facts` has the changes."""
+        before = self.reindexed(facts.queues)
+        if facts.queues is not self.index:
+            before = replace(before, latest=listed(self.latest, facts.queues))
         # Of a ring that keeps last values it cannot be known what was evicted, and what replaced.
-        loses = ~np.isnan(found.ring) & ~np.isnan(books.lost) & ~(found.last_value > 0)
-        grew = np.where(loses, np.fmax(or_zero(books.lost - before.lost), 0.0), 0.0)
-        rolled_back = np.fmax(found.d_left - found.d_uncommitted - found.d_settled, 0.0)
-        went, held = left_by(found, seen)
-        went = went | (rolled_back > 0)
-        returned = held + rolled_back
-        movers = went | found.came
-        hidden = hides_consumers(snapshot)
-        if hidden or not found.counted:  # any of them may have given back any number
-            returned = np.full(len(movers), np.inf)
-            movers = np.ones(len(movers), np.bool_)
-        moved = moved_from(found, seen, loses, rolled_back)
-        # Consumers are listed before their queues: who went in between is missing one poll later.
-        before = before.with_late(went & found.known, returned, moved)
-        low, high = shares(grew, before, found.ring)
-        unseen = np.isnan(
-            before.ready_before
-        )  # no poll before that interval: who came and went in it is not known
-        low = put(low, unseen, 0.0)
-        high = put(high, unseen, grew)
-        names = names_of(before.moved, found.queues.keys[high > 0])
-        by_client = booked(self.by_client, before, names, low, high)
-        by = np.where(
-            loses & ~np.isnan(books.evicted), or_zero(before.by_consumers) + low, np.nan
+        keeps_last_values = facts.last_value > 0
+        loses = ~np.isnan(facts.ring) & ~np.isnan(books.lost) & ~keeps_last_values
+        movements = Movements.of(facts, seen, snapshot, loses)
+        interval = before.with_late(movements, facts.known)
+        rose = np.fmax(or_zero(books.lost - before.lost), 0.0)
+        grew = np.where(loses, rose, 0.0)
+        losses = before.with_growth(grew, interval, facts.ring)
+        losses = losses.with_sums(books, loses)
+        losses = losses.with_interval(facts, movements)
+        losses = losses.with_clients(interval, facts, loses)
+        return losses.with_sessions(facts, seen, snapshot)
+
+    def with_late(self, movements: "Movements", is_known: Mask) -> "RingLosses":
+        """Return an interval with the consumers that may have left at its end.
+
+        Consumers are listed before their queues: one that leaves in between is missing one poll later.
+        """
+        left = movements.has_left & is_known
+        if not left.any():
+            return self
+        late_keys, late_rows = movements.consumers
+        is_of_these = left[self.index.positions(late_keys)]
+        keys, rows = self.moved
+        consumers = (
+            np.append(keys, late_keys[is_of_these]),
+            np.append(rows, late_rows[is_of_these]),
         )
-        latest = {**self.latest, **names}
-        if latest and found.queues is not self.index:
-            there = found.queues.positions(np.array([*latest], np.int64)) >= 0
-            latest = {
-                key: of
-                for (key, of), known in zip(latest.items(), there, strict=True)
-                if known
-            }
-        sessions = np.nan if snapshot.broker is None else snapshot.broker.sessions_made
+        returned = np.where(left, movements.returned, 0.0)
+        return replace(
+            self,
+            movers=self.movers | left,
+            returned=or_zero(self.returned) + returned,
+            moved=consumers,
+        )
+
+    def with_growth(
+        self, grew: Column, interval: "RingLosses", ring: Column
+    ) -> "RingLosses":
+        """Return the losses with those of this poll: messages that were lost in the interval."""
+        low, high = shares(grew, interval, ring)
+        # Without a poll before the interval it is not known which consumers came and went in it.
+        is_unseen = np.isnan(interval.ready_before)
+        low = put(low, is_unseen, 0.0)
+        high = put(high, is_unseen, grew)
+        return replace(self, grew=grew, low=low, high=high)
+
+    def with_sums(self, books: QueueBooks, loses: Mask) -> "RingLosses":
+        """Return the losses with those of this poll added up."""
+        low = self.low
+        high = self.high
+        has_lost = high > 0
+        is_counted = loses & ~np.isnan(books.evicted)
+        by_consumers = or_zero(self.by_consumers) + low
+        sums = replace(
+            self,
+            least=np.where(loses, or_zero(self.least) + low, np.nan),
+            most=np.where(loses, or_zero(self.most) + high, np.nan),
+            by_consumers=np.where(is_counted, by_consumers, np.nan),
+        )
+        return replace(
+            sums,
+            lost=np.where(np.isnan(books.lost), self.lost, books.lost),
+            low_last=put(self.low_last, has_lost, low),
+            high_last=put(self.high_last, has_lost, high),
+        )
+
+    def with_interval(self, facts: Facts, movements: "Movements") -> "RingLosses":
+        """Return the losses with what happened before this poll, against which the next poll holds its losses."""
+        fell_due = np.fmax(-facts.d_scheduled, 0.0)
+        return replace(
+            self,
+            arrived=facts.d_added + fell_due,
+            returned=movements.returned,
+            ready=facts.ready,
+            ready_before=self.ready,
+            movers=movements.has_moved & facts.known,
+            moved=movements.consumers,
+        )
+
+    def with_clients(
+        self, interval: "RingLosses", facts: Facts, loses: Mask
+    ) -> "RingLosses":
+        """Return the losses with those of each client. interval: in which these losses happened."""
+        queues = facts.queues
+        names = names_of(interval.moved, queues.keys[self.high > 0])
+        by_client = booked(self.by_client, interval, names, self.low, self.high)
+        by_client = beginning(by_client, queues, np.isnan(self.by_consumers))
+        return replace(
+            self,
+            by_client=with_holders(by_client, facts, loses),
+            latest={**self.latest, **names},
+        )
+
+    def with_sessions(
+        self, facts: Facts, seen: Seen, snapshot: Snapshot
+    ) -> "RingLosses":
+        """Return the losses with whether some consumers were never listed at this poll."""
+        broker = snapshot.broker
+        sessions = np.nan if broker is None else broker.sessions_made
         made = sessions - self.sessions
-        producers = (
-            Index[ProducerRow].empty()
-            if snapshot.producers is None
-            else snapshot.producers.index
-        )
-        return RingLosses(
-            index=found.queues,
-            least=np.where(loses, or_zero(before.least) + low, np.nan),
-            most=np.where(loses, or_zero(before.most) + high, np.nan),
-            lost=np.where(np.isnan(books.lost), before.lost, books.lost),
-            by_consumers=by,
-            grew=grew,
-            low=low,
-            high=high,
-            low_last=put(before.low_last, high > 0, low),
-            high_last=put(before.high_last, high > 0, high),
-            arrived=found.d_added + np.fmax(-found.d_scheduled, 0.0),
-            returned=returned,
-            ready=found.ready,
-            ready_before=before.ready,
-            movers=movers & found.known,
-            moved=moved,
-            unlisted=hidden
-            or (
-                made > 0
-                and made > sessions_seen(found, seen, producers, self.producers)
-            ),
-            by_client=with_holders(
-                beginning(by_client, found.queues, np.isnan(by)), found, loses
-            ),
-            latest=latest,
+        producers = Index[ProducerRow].empty()
+        if snapshot.producers is not None:
+            producers = snapshot.producers.index
+        unlisted = hides_consumers(snapshot)
+        if made > 0 and not unlisted:
+            unlisted = made > sessions_seen(facts, seen, producers, self.producers)
+        return replace(
+            self,
+            unlisted=bool(unlisted),
             sessions=sessions,
             producers=producers,
         )
 
-    def with_late(self, went: Mask, returned: Column, late: Moved) -> "RingLosses":
-        """Of an interval, with those that may have gone at its end."""
-        if not went.any():
-            return self
-        here = went[self.index.positions(late[0])]
-        moved = (
-            np.append(self.moved[0], late[0][here]),
-            np.append(self.moved[1], late[1][here]),
-        )
-        returned = or_zero(self.returned) + np.where(went, returned, 0.0)
-        return replace(self, movers=self.movers | went, returned=returned, moved=moved)
-
     def with_growth_of(self, before: "RingLosses") -> "RingLosses":
-        """What grew at the poll before counts as of this one."""
+        """Return the losses with what grew at the poll before, as if it had grown at this one."""
         past = before.reindexed(self.index)
         return replace(
             self,
@@ -172,87 +210,126 @@ class RingLosses(RowState):
         )
 
     def begun_anew(self) -> "RingLosses":
-        by_client = beginning(
-            self.by_client, self.index, np.ones(len(self.index), np.bool_)
-        )
-        return replace(
-            super(RingLosses, self).begun_anew(), by_client=by_client, sessions=np.nan
-        )
+        every_queue = np.ones(len(self.index), np.bool_)
+        by_client = beginning(self.by_client, self.index, every_queue)
+        after = super(RingLosses, self).begun_anew()
+        return replace(after, by_client=by_client, sessions=np.nan)
+
+
+@dataclass(frozen=True, slots=True)
+class Movements:
+    """Consumers that joined, left or rolled back since the poll before.
+
+    has_left: (queues,) True where one left or rolled back.
+    has_moved: (queues,) True where one did so, or joined.
+    returned: (queues,) messages that they gave back; infinite where it is not known.
+    consumers: those that left or rolled back, of queues that lose.
+    """
+
+    has_left: Mask
+    has_moved: Mask
+    returned: Column
+    consumers: Moved
+
+    @classmethod
+    def of(
+        cls, facts: Facts, seen: Seen, snapshot: Snapshot, loses: Mask
+    ) -> "Movements":
+        not_settled = facts.d_left - facts.d_uncommitted - facts.d_settled
+        rolled_back = np.fmax(not_settled, 0.0)
+        has_left, buffered = left_by(facts, seen)
+        has_left = has_left | (rolled_back > 0)
+        has_moved = has_left | facts.came
+        returned = buffered + rolled_back
+        if hides_consumers(snapshot) or not facts.counted:
+            # Any consumer may have given back any number.
+            returned = np.full(len(has_left), np.inf)
+            has_moved = np.ones(len(has_left), np.bool_)
+        consumers = moved_from(facts, seen, loses, rolled_back)
+        return cls(has_left, has_moved, returned, consumers)
 
 
 def shares(grew: Column, interval: RingLosses, ring: Column) -> tuple[Column, Column]:
-    """Of what was lost in an interval, at least and at most so many by consumers. An arrival evicts at most one
-    message, and none while there is room; who went may have been given what was ready or came meanwhile, and so may one
-    that was never listed.
+    """(queues,) Messages that were lost by consumers in an interval, at least and at most.
+
+    An arrival evicts at most one message, and none while there is room. A consumer that left may have been given what
+    was ready or came meanwhile, and so may one that was never listed.
     """
     ready = or_zero(interval.ready_before)
     returned = or_zero(interval.returned)
-    came = or_zero(interval.arrived)
-    evicting = np.clip(came - np.fmax(or_zero(ring) - ready - returned, 0.0), 0.0, grew)
-    low = np.where(interval.movers, grew - evicting, 0.0)
-    high = np.where(
-        interval.movers | interval.unlisted, np.fmin(grew, returned + ready + came), 0.0
-    )
-    return low, np.fmax(low, high)
+    arrived = or_zero(interval.arrived)
+    room = np.fmax(or_zero(ring) - ready - returned, 0.0)
+    by_arrivals = np.clip(arrived - room, 0.0, grew)
+    low = np.where(interval.movers, grew - by_arrivals, 0.0)
+    most = np.fmin(grew, returned + ready + arrived)
+    may_be_lost = interval.movers | interval.unlisted
+    return low, np.fmax(low, np.where(may_be_lost, most, 0.0))
 
 
-def moved_from(found: Facts, seen: Seen, loses: Mask, rolled_back: Column) -> Moved:
-    """The keys of queues that lose, and the rows of their consumers that went or rolled back."""
-    consumer = found.consumer
-    gone = found.consumer.gone
-    went = np.append(loses, np.False_)[gone.queue]
-    returned = consumer.of(loses & (rolled_back > 0))
-    returned = returned[consumer.d_left[returned] > 0]
-    rows = np.append(
-        seen.consumers.index.rows[gone.at[went]], consumer.index.rows[returned]
-    )
-    return found.queues.keys[
-        np.append(gone.queue[went], consumer.queue[returned])
-    ], rows
+def moved_from(facts: Facts, seen: Seen, loses: Mask, rolled_back: Column) -> Moved:
+    """Return the consumers of queues that lose which left or rolled back."""
+    consumer = facts.consumer
+    missing = consumer.gone
+    # The last element is for consumers of unknown queues: position -1.
+    has_left = np.append(loses, np.False_)[missing.queue]
+    left_rows = seen.consumers.index.rows[missing.at[has_left]]
+    returning = consumer.of(loses & (rolled_back > 0))
+    returning = returning[consumer.d_left[returning] > 0]
+    queues = np.append(missing.queue[has_left], consumer.queue[returning])
+    rows = np.append(left_rows, consumer.index.rows[returning])
+    return facts.queues.keys[queues], rows
 
 
 def names_of(moved: Moved, queues: Keys) -> dict[int, dict[str, str]]:
-    """By the key of each of these queues: the clients that did, with their protocols."""
+    """Return by the key of each of these queues the clients that moved, with their protocols."""
     names: dict[int, dict[str, str]] = {key: {} for key in queues.tolist()}
-    here = np.isin(moved[0], queues)
-    for key, row in zip(moved[0][here].tolist(), moved[1][here], strict=True):
+    keys, rows = moved
+    is_wanted = np.isin(keys, queues)
+    for key, row in zip(keys[is_wanted].tolist(), rows[is_wanted], strict=True):
         names[key][row.client] = row.protocol
     return names
 
 
+def listed(names: "Names", queues: Index[QueueRow]) -> "Names":
+    """Return the names of the queues that are listed."""
+    is_listed = queues.positions(np.array([*names], np.int64)) >= 0
+    return {key: names[key] for key in compress(names, is_listed)}
+
+
 def sessions_seen(
-    found: Facts, seen: Seen, producers: Index[ProducerRow], before: Index[ProducerRow]
+    facts: Facts, seen: Seen, producers: Index[ProducerRow], before: Index[ProducerRow]
 ) -> int:
-    """How many sessions are listed that were not at the poll before, by their consumers and producers."""
-    consumers = found.consumer.index
-    past = seen.consumers.index
-    now = np.concatenate(
+    """Count the sessions that are listed and were not at the poll before, by their consumers and producers."""
+    consumers = facts.consumer.index
+    consumers_before = seen.consumers.index
+    joined = np.concatenate(
         [
-            of_sessions(consumers)[consumers.new_since(past)],
+            of_sessions(consumers)[consumers.new_since(consumers_before)],
             of_sessions(producers)[producers.new_since(before)],
         ]
     )
-    if not len(now):
+    if not len(joined):
         return 0
-    known = np.concatenate([of_sessions(past), of_sessions(before)])
-    return len(np.setdiff1d(now, known))
+    sessions = np.concatenate([of_sessions(consumers_before), of_sessions(before)])
+    return len(np.setdiff1d(joined, sessions))
 
 
 def of_sessions(rows: Index[ConsumerRow] | Index[ProducerRow]) -> Column:
+    """(rows,) A number for the session of each."""
     return rows.column("session", lambda row: float(hash(row.session)))
 
 
 def beginning(before: Culprits, queues: Index[QueueRow], begin: Mask) -> Culprits:
-    """With nothing sure of queues that count from 0 on, also of those that are not listed."""
+    """Return the losses with nothing sure for queues that count from 0 on, also for those that are not listed."""
     if not before:
         return before
-    anew = np.append(begin, np.True_)[queues.positions(np.array([*before], np.int64))]
-    return {
-        key: {name: one._replace(sure=0.0) for name, one in of.items()}
-        if begins
-        else of
-        for (key, of), begins in zip(before.items(), anew, strict=True)
+    positions = queues.positions(np.array([*before], np.int64))
+    begins = np.append(begin, np.True_)[positions]
+    unsure = {
+        key: {name: loss._replace(sure=0.0) for name, loss in before[key].items()}
+        for key in compress(before, begins)
     }
+    return {**before, **unsure}
 
 
 Names = Mapping[int, Mapping[str, str]]
@@ -261,49 +338,51 @@ Names = Mapping[int, Mapping[str, str]]
 def booked(
     before: Culprits, interval: RingLosses, moved: Names, low: Column, high: Column
 ) -> Culprits:
-    """With the losses of an interval by those that moved: one client gets all, of several each nothing for sure."""
+    """Return the losses of each client with those of an interval.
+
+    One client that moved gets all. Of several, none is sure to have lost any.
+    """
     if not moved:
         return before
-    places = interval.index.positions(np.array([*before], np.int64)).tolist()
-    culprits = {
-        key: of for (key, of), at in zip(before.items(), places, strict=True) if at >= 0
-    }
+    is_listed = interval.index.positions(np.array([*before], np.int64)) >= 0
+    culprits = {key: before[key] for key in compress(before, is_listed)}
     room = MOST_NAMES - sum(map(len, culprits.values()))
-    for (key, names), i in zip(
-        moved.items(),
-        interval.index.positions(np.array([*moved], np.int64)),
-        strict=True,
-    ):
-        culprits[key] = known = {**culprits.get(key, {})}
-        alone = len(names) == 1 and not interval.unlisted
-        loss = Loss(low[i], high[i], low[i]) if alone else Loss(0.0, float(high[i]))
-        for name in names:
-            if name in known or room > 0:
-                room -= name not in known
-                known[name] = known.get(name, Loss()) + loss
+    queues = interval.index.positions(np.array([*moved], np.int64))
+    for (key, names), queue in zip(moved.items(), queues, strict=True):
+        is_sure = len(names) == 1 and not interval.unlisted
+        loss = Loss(0.0, float(high[queue]))
+        if is_sure:
+            loss = Loss(low[queue], high[queue], low[queue])
+        earlier = culprits.get(key, {})
+        culprits[key] = with_loss(earlier, names, loss, room)
+        room -= len(culprits[key]) - len(earlier)
     return culprits
 
 
-def with_holders(before: Culprits, found: Facts, loses: Mask) -> Culprits:
-    """With the clients that hold more than their ring has room for: their losses are counted from 0 on."""
+def with_loss(
+    before: Mapping[str, Loss], names: Iterable[str], loss: Loss, room: int
+) -> dict[str, Loss]:
+    """Return the losses of clients with one more for each of these names, of which at most `room` are new."""
+    losses = {**before}
+    most = len(before) + room
+    for name in names:
+        if name in losses or len(losses) < most:
+            losses[name] = losses.get(name, Loss()) + loss
+    return losses
+
+
+def with_holders(before: Culprits, facts: Facts, loses: Mask) -> Culprits:
+    """Return the losses with the clients that buffer more than their ring has room for: these count from 0 on."""
     room = MOST_NAMES - sum(map(len, before.values()))
-    holders = found.consumer.of(
-        loses & (found.messages - found.scheduled > found.ring) & (room > 0)
-    )
-    holders = holders[found.consumer.held[holders] > 0][:MOST_NAMES]
-    new: dict[int, dict[str, Loss]] = {}
-    keys = found.queues.keys[found.consumer.queue[holders]].tolist()
-    for key, row in zip(keys, found.consumer.index.rows[holders], strict=True):
-        name = row.client
-        if (
-            name not in before.get(key, {})
-            and name not in new.get(key, {})
-            and room > 0
-        ):
-            new.setdefault(key, {})[name] = Loss()
+    overfull = facts.messages - facts.scheduled > facts.ring
+    consumer = facts.consumer
+    holders = consumer.of(loses & overfull & (room > 0))
+    holders = holders[consumer.held[holders] > 0][:MOST_NAMES]
+    after = before
+    keys = facts.queues.keys[consumer.queue[holders]].tolist()
+    for key, row in zip(keys, consumer.index.rows[holders], strict=True):
+        clients = after.get(key, {})
+        if row.client not in clients and room > 0:
+            after = {**after, key: {**clients, row.client: Loss()}}
             room -= 1
-    return (
-        {**before, **{key: {**before.get(key, {}), **of} for key, of in new.items()}}
-        if new
-        else before
-    )
+    return after
