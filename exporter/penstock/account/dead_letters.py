@@ -70,27 +70,33 @@ class DeadLetters(RowState):
             unlisted: as in `RingLosses`.
         """
         before = self.reindexed(facts.queues)
-        killed = books.killed
-        at_begin = 0.0 if watched else killed
-        killed0 = put(before.killed0, np.isnan(before.killed0), at_begin)
-        grew = np.fmax(or_zero(killed - killed0), 0.0)
+        killed0 = before.killed_before(books.killed, watched=watched)
+        grew = np.fmax(or_zero(books.killed - killed0), 0.0)
         targets = targets_with_queue(visits)
-        idle = is_idle(facts) & (not unlisted)
-        placeless = (targets < 0) & (has_address >= 0)
-        no_attempt = facts.address.max_delivery_attempts <= 0
-        surely_purged = placeless & (no_attempt | (idle & before.idle))
         rests = resting_addresses(facts, targets, last, visits)
-        earlier = self.booked.reindexed(visits.index)
-        parts = split(grew, targets, earlier, visits, rests)
-        return DeadLetters(
-            index=facts.queues,
+        parts = split(grew, targets, self.booked.reindexed(visits.index), visits, rests)
+        killed_booked = killed0 + parts.dead
+        after = replace(
+            before,
             dead=before.dead + parts.dead,
-            purged=before.purged + np.where(surely_purged, grew, parts.purged),
-            killed0=np.where(parts.is_closed, killed, killed0 + parts.dead),
-            placeless=placeless,
-            idle=idle,
+            killed0=np.where(parts.is_closed, books.killed, killed_booked),
+            placeless=(targets < 0) & (has_address >= 0),
+            idle=is_idle(facts) & (not unlisted),
             booked=parts.booked,
         )
+        is_purged = after.surely_purges(facts, before.idle)
+        purged = np.where(is_purged, grew, parts.purged)
+        return replace(after, purged=before.purged + purged)
+
+    def killed_before(self, killed: Column, *, watched: bool) -> Column:
+        """(queues,) X when this was last booked; for a new queue 0, or all if it may be an old one."""
+        at_begin = 0.0 if watched else killed
+        return put(self.killed0, np.isnan(self.killed0), at_begin)
+
+    def surely_purges(self, facts: Facts, was_idle: Mask) -> Mask:
+        """(queues,) True where a killed message was purged: none had a last attempt, or none goes anywhere then."""
+        no_last_attempt = facts.address.max_delivery_attempts <= 0
+        return self.placeless & (no_last_attempt | (self.idle & was_idle))
 
     def begun_anew(self) -> "DeadLetters":
         return replace(super(DeadLetters, self).begun_anew(), booked=Booked())
@@ -144,6 +150,22 @@ class Arrivals(NamedTuple):
     killed: Column
     rose: Column
 
+    @classmethod
+    def since(cls, booked: Booked, visits: Visits, killed: Column) -> "Arrivals":
+        from_others = visits.others - booked.others
+        rose = visits.arrived - booked.arrived - from_others
+        return cls(killed, np.where(visits.begins, np.nan, rose))
+
+    @property
+    def are_all_dead(self) -> Mask:
+        """(addresses,) True where as many arrived as were killed."""
+        return np.asarray(self.rose == self.killed)
+
+    @property
+    def are_too_many(self) -> Mask:
+        """(addresses,) True where more arrived than were killed, so that others send there."""
+        return np.asarray(self.rose > self.killed)
+
 
 def split(
     grew: Column, targets: Positions, booked: Booked, visits: Visits, rests: Mask
@@ -163,15 +185,10 @@ def split(
         arrived=np.where(visits.new, 0.0, booked.arrived),
         others=np.where(visits.new, 0.0, booked.others),
     )
-    killed = sum_by(targets, grew, len(rests))
-    from_others = visits.others - booked.others
-    rose = visits.arrived - booked.arrived - from_others
-    rose = np.where(visits.begins, np.nan, rose)
-    arrivals = Arrivals(killed, rose)
-    fed = booked.fed | (rose > killed)
-    is_closed = (rose == killed) | rests | np.isnan(rose)
-
-    dead = least_dead(grew, targets, arrivals, fed)
+    arrivals = Arrivals.since(booked, visits, sum_by(targets, grew, len(rests)))
+    is_closed = arrivals.are_all_dead | rests | np.isnan(arrivals.rose)
+    booked = replace(booked, fed=booked.fed | arrivals.are_too_many)
+    dead = least_dead(grew, targets, arrivals, booked.fed)
     is_done = np.append(is_closed, np.True_)[targets]
     purged = np.where(is_done, least_purged(grew, targets, arrivals), 0.0)
     arrived = booked.arrived + sum_by(targets, dead, len(rests))
@@ -179,7 +196,6 @@ def split(
         booked,
         arrived=np.where(is_closed, visits.arrived, arrived),
         others=np.where(is_closed, visits.others, booked.others),
-        fed=fed,
     )
     return Parts(dead, purged, is_done, after)
 
@@ -190,7 +206,7 @@ def least_dead(
     """(queues,) Dead letters for sure: what arrived and other queues of the address cannot have killed."""
     killed, rose = arrivals
     # What is less than was killed may be from others, once they are known to send there.
-    is_sure = ~fed | (rose == killed) | (rose <= 0)
+    is_sure = ~fed | arrivals.are_all_dead | (rose <= 0)
     arrived = np.where(is_sure, or_zero(np.clip(rose, 0.0, killed)), 0.0)
     killed_by_others = np.append(killed, 0.0)[targets] - grew
     least = np.append(arrived, 0.0)[targets] - killed_by_others

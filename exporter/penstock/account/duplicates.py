@@ -1,7 +1,7 @@
-"""What producers sent and no address routed: duplicates, which the broker drops without a counter.
+"""Messages that producers sent and no address routed: duplicates, which the broker drops without a counter.
 
-Producers are read after their addresses, so what they sent may be ahead of what was routed: what they had sent at the
-poll before is not. A producer that names an address with each message shows no number for any.
+Producers are read after their addresses, so that what they sent may be ahead of what was routed. What they had sent at
+the poll before is not. A producer that names an address with each message shows no number for any address.
 """
 
 from dataclasses import dataclass, replace
@@ -9,22 +9,32 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from penstock.account.address_books import AddressBooks, with_siblings
+from penstock.account.last_polls import shifted
 from penstock.account.reading import anonymous, read
 from penstock.core.gone_rows import GoneRows
 from penstock.core.state import By, RowState, column, counter, unindexed
-from penstock.core.table import Column, Index, Keys, Matrix, Table, take_or_fill
+from penstock.core.table import (
+    Column,
+    Index,
+    Keys,
+    Mask,
+    Matrix,
+    Table,
+    take_or_fill,
+)
 from penstock.model import AddressRow, ProducerRow, Snapshot
 from penstock.observation.facts import AddressJoin, Facts, or_zero
+from penstock.series.labels import sum_by
 
 
 @dataclass(frozen=True, slots=True)
 class Sent(RowState):
-    """Per producer: messages sent, and the key of its address, -1 while that is not listed."""
-
     produced: Column = column(saved=False)
+    """(producers,) Messages that each has sent."""
     address: Keys = column(-1, dtype=np.int64, saved=False)
+    """(producers,) The key of its address, -1 while that is not listed."""
     unlisted: GoneRows = unindexed(GoneRows)
-    """What producers have sent that the last listings lacked: they go on from there when they come back."""
+    """Messages sent by producers that the last listings lacked: these go on from there when they come back."""
 
     def advance(
         self,
@@ -33,142 +43,180 @@ class Sent(RowState):
         *,
         watched: bool,
     ) -> tuple["Sent", Column]:
-        """And by address what was sent since the poll before."""
+        """Return the state after one more poll, and (addresses,) what was sent since the poll before."""
         before = self.with_returned(producers.index)
-        now = producers["produced"]
-        keys = before.address
-        unknown = np.flatnonzero(keys < 0)
-        if len(unknown):
-            known = dict(
-                zip(
-                    (row.name for row in addresses),
-                    addresses.keys.tolist(),
-                    strict=True,
-                )
-            )
-            keys = keys.copy()
-            keys[unknown] = [
-                known.get(row.address, -1) for row in producers.index.rows[unknown]
-            ]
-        # One that came since it was watched began at 0, and so does one whose number fell.
-        fresh = now if watched else np.zeros(len(now))
-        rose = np.where(
-            np.isnan(before.produced),
-            fresh,
-            np.where(now < before.produced, now, now - before.produced),
+        produced = producers["produced"]
+        keys = before.address_keys(addresses)
+        # A producer that came since it was watched began at 0, and so does one whose number fell.
+        at_begin = produced if watched else np.zeros(len(produced))
+        fell = produced < before.produced
+        rose = np.where(fell, produced, produced - before.produced)
+        rose = np.where(np.isnan(before.produced), at_begin, rose)
+        after = Sent(
+            producers.index,
+            np.where(np.isnan(produced), before.produced, produced),
+            keys,
+            before.unlisted,
         )
-        at = addresses.positions(keys)
-        by_address = np.bincount(
-            at[at >= 0], weights=or_zero(rose)[at >= 0], minlength=len(addresses)
-        )
-        produced = np.where(np.isnan(now), before.produced, now)
-        return Sent(
-            producers.index, produced, keys, before.unlisted
-        ), by_address.astype(np.float64)
+        return after, sum_by(addresses.positions(keys), or_zero(rose), len(addresses))
+
+    def address_keys(self, addresses: Index[AddressRow]) -> Keys:
+        """(producers,) Keys of their addresses, -1 where it is not listed; those that were not known are looked up."""
+        unknown = np.flatnonzero(self.address < 0)
+        if not len(unknown):
+            return self.address
+        names = [row.name for row in addresses]
+        by_name = dict(zip(names, addresses.keys.tolist(), strict=True))
+        keys = self.address.copy()
+        keys[unknown] = [
+            by_name.get(row.address, -1) for row in self.index.rows[unknown]
+        ]
+        return keys
 
     def with_returned(self, producers: Index[ProducerRow]) -> "Sent":
-        """By the rows of `producers`: one that a listing lacked has what it had sent when it was listed last."""
+        """Return the state by the rows of `producers`.
+
+        A producer that a listing lacked has what it had sent when it was listed last.
+        """
         if producers is self.index:
             return self
-        here, remembered = self.unlisted.come_back(self.index, producers)
-        moved = self.reindexed(producers)
-        produced = moved.produced.copy()
-        if len(here):
-            produced[here] = self.unlisted.values[0, remembered]
+        returned, remembered = self.unlisted.come_back(self.index, producers)
+        after = self.reindexed(producers)
+        produced = after.produced.copy()
+        if len(returned):
+            produced[returned] = self.unlisted.values[0, remembered]
         unlisted = self.unlisted.after(self.index, producers, self.produced[np.newaxis])
-        return replace(moved, produced=produced, unlisted=unlisted)
+        return replace(after, produced=produced, unlisted=unlisted)
 
 
 @dataclass(frozen=True, slots=True)
 class Duplicates(RowState):
-    """Per queue, of its address. duplicate: at least so many. sent: since `routed0`, which is R + U of that poll, by
-    the producers that are listed. unsent: sent and not routed, at the last polls; negative: others send here, too.
-    unseen: the agent was away or the broker restarted, and what was sent then is not known.
-    """
+    """Duplicates of each queue's address."""
 
     BY = By.QUEUE
     STORED_AS = "account_"
     duplicate: Column = counter(outlives=True)
+    """(queues,) At least so many."""
     unseen: Column = counter(0.0, outlives=True)
+    """(queues,) 1 where the agent was away or the broker restarted: what was sent then is not known."""
     duplicate0: Column = column(saved=False)
+    """(queues,) `duplicate` when `sent` began."""
     routed0: Column = column(saved=False)
+    """(queues,) R + U when `sent` began."""
     sent: Column = column(saved=False)
+    """(queues,) Messages that the listed producers sent since then."""
     routed: Column = column(saved=False)
+    """(queues,) R + U of the last poll."""
     unsent: Matrix = column(lines=3, saved=False)
+    """(polls, queues) Sent and not routed, at the last polls; negative: others send here, too."""
     most: Column = column(saved=False)
-    """NaN: not known."""
+    """(queues,) Duplicates at most; NaN: not known."""
     anonymous: bool = unindexed(bool)
     watched: bool = unindexed(bool)
     producers: Sent = unindexed(Sent)
     rose: Column = unindexed(lambda: np.empty(0))
-    """Per address what listed producers sent since the poll before; empty where that was not read."""
+    """(addresses,) Messages that listed producers sent since the poll before; empty where that was not read."""
 
     def advance(
         self,
-        found: Facts,
+        facts: Facts,
         snapshot: Snapshot,
         join: AddressJoin,
         arrivals: AddressBooks,
     ) -> "Duplicates":
         before = replace(with_siblings(self, join), rose=np.empty(0))
         addresses = read(snapshot, snapshot.addresses, "addresses")
-        listed = (
-            read(snapshot, snapshot.producers, "connections")
-            if "connections" in snapshot.collectors
-            else None
-        )
-        if (
-            listed is None
-            or addresses is None
-            or arrivals.addresses is not addresses.index
-        ):
+        producers = listed_producers(snapshot)
+        if producers is None or addresses is None:
             return before
-        producers, by_address = self.producers.advance(
-            listed, addresses.index, watched=self.watched
+        if arrivals.addresses is not addresses.index:
+            return before
+        sent, by_address = self.producers.advance(
+            producers,
+            addresses.index,
+            watched=self.watched,
         )
         rose = take_or_fill(by_address, join.at, np.nan, join.unknown)
         routed = arrivals.routed + join.by_queue(addresses, "messages_unrouted")
-        begins = np.isnan(before.sent) | (routed < before.routed)
-        born = arrivals.born & self.watched
-        routed0 = np.where(begins, np.where(born, 0.0, routed), before.routed0)
-        duplicate0 = np.where(begins, or_zero(before.duplicate), before.duplicate0)
-        sent = np.where(begins, np.where(born, rose, 0.0), before.sent + rose)
-        unsent = np.vstack([before.unsent[1:], sent - routed + routed0])
-        unsent[:2, begins] = np.nan
-        still = (rose == 0) & (routed == before.routed) & ~begins
-        # A burst between the two reads knows no mean: under load only what was sent until the poll before is sure.
-        surely = np.where(
-            still, unsent[2], np.where(begins, 0.0, before.sent - routed + routed0)
-        )
-        some = self.anonymous or bool(anonymous(listed).any())
-        unseen = np.where(begins & ~np.isnan(before.duplicate), 1.0, before.unseen)
-        known = ~begins & (unseen == 0) & (np.min(unsent, axis=0) >= 0) & (not some)
-        duplicate = np.fmax(
-            or_zero(before.duplicate), duplicate0 + np.fmax(or_zero(surely), 0.0)
-        )
-        most = np.fmax(
-            duplicate, duplicate0 + np.where(still, unsent[2], np.max(unsent, axis=0))
-        )
-        return Duplicates(
-            index=found.queues,
-            duplicate=duplicate,
-            unseen=unseen,
-            duplicate0=duplicate0,
-            routed0=routed0,
-            sent=sent,
-            routed=routed,
-            unsent=unsent,
-            most=np.where(known, most, np.nan),
-            anonymous=some,
+        any_anonymous = self.anonymous or bool(anonymous(producers).any())
+        after = replace(before, index=facts.queues, anonymous=any_anonymous)
+        after = after.with_numbers(before, rose, routed, arrivals.born & self.watched)
+        return replace(
+            after,
             watched=True,
-            producers=producers,
+            producers=sent,
             rose=by_address,
         )
 
-    def begun_anew(self) -> "Duplicates":
-        return replace(
-            super(Duplicates, self).begun_anew(),
-            producers=Sent(),
-            anonymous=False,
-            watched=False,
+    def with_numbers(
+        self, before: "Duplicates", rose: Column, routed: Column, born: Mask
+    ) -> "Duplicates":
+        """Return the state with the numbers of a poll.
+
+        Args:
+            before: the poll before.
+            rose: (queues,) messages sent to the address since then.
+            routed: (queues,) R + U of the address.
+            born: (queues,) True where the address was made since then, so that its numbers began at 0.
+        """
+        begins = np.isnan(before.sent) | (routed < before.routed)
+        routed_at_begin = np.where(born, 0.0, routed)
+        sent_at_begin = np.where(born, rose, 0.0)
+        was_known = ~np.isnan(before.duplicate)
+        after = replace(
+            self,
+            unseen=np.where(begins & was_known, 1.0, before.unseen),
+            duplicate0=np.where(begins, or_zero(before.duplicate), before.duplicate0),
+            routed0=np.where(begins, routed_at_begin, before.routed0),
+            sent=np.where(begins, sent_at_begin, before.sent + rose),
+            routed=routed,
         )
+        after = after.with_unsent(before, begins)
+        rests = (rose == 0) & (routed == before.routed) & ~begins
+        # A burst between the two reads knows no mean: under load only what was sent until the poll before is sure.
+        sent_before = np.where(begins, 0.0, before.sent - after.routed_since)
+        return after.with_bounds(sent_before, rests, begins)
+
+    @property
+    def routed_since(self) -> Column:
+        """(queues,) Messages that were routed since `sent` began."""
+        return self.routed - self.routed0
+
+    def with_unsent(self, before: "Duplicates", begins: Mask) -> "Duplicates":
+        """Return the state with what was sent and not routed at this poll."""
+        unsent = shifted(before.unsent, self.sent - self.routed_since)
+        unsent[:2, begins] = np.nan
+        return replace(self, unsent=unsent)
+
+    def with_bounds(
+        self, sent_before: Column, rests: Mask, begins: Mask
+    ) -> "Duplicates":
+        """Return the state with duplicates at least and at most.
+
+        sent_before: (queues,) sent until the poll before, and not routed by now. rests: (queues,) True where nothing
+        was sent or routed.
+        """
+        unsent_now = self.unsent[2]
+        surely = np.where(rests, unsent_now, sent_before)
+        least = self.duplicate0 + np.fmax(or_zero(surely), 0.0)
+        duplicate = np.fmax(or_zero(self.duplicate), least)
+        highest = np.where(rests, unsent_now, np.max(self.unsent, axis=0))
+        most = np.fmax(duplicate, self.duplicate0 + highest)
+        only_listed_send = np.min(self.unsent, axis=0) >= 0
+        saw_all = ~begins & (self.unseen == 0) & (not self.anonymous)
+        return replace(
+            self,
+            duplicate=duplicate,
+            most=np.where(saw_all & only_listed_send, most, np.nan),
+        )
+
+    def begun_anew(self) -> "Duplicates":
+        after = super(Duplicates, self).begun_anew()
+        return replace(after, producers=Sent(), anonymous=False, watched=False)
+
+
+def listed_producers(snapshot: Snapshot) -> Table[ProducerRow] | None:
+    """Return the producers; None where connections, which list them, were not read."""
+    if "connections" not in snapshot.collectors:
+        return None
+    return read(snapshot, snapshot.producers, "connections")

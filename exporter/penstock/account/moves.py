@@ -278,11 +278,12 @@ class MovePoll:
         may_be_apart = np.where(moves.rolls, facts.d_left, settled)
         noise = meanwhile(facts, snapshot, may_be_apart, "consumers", "sizes")
         has_visits = visits is not None
+        arrived = float(visits.may_have_moved.sum()) if visits else 0.0
         return cls(
             settled=settled,
             seen=seen,
             noise=noise,
-            arrived=float(visits.may_have_moved.sum()) if visits else 0.0,
+            arrived=arrived,
             is_listed=facts.consumers <= facts.listed,
             rows_rest=rows_rest,
             rests=rests,

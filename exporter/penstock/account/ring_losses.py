@@ -344,19 +344,25 @@ def booked(
     """
     if not moved:
         return before
-    is_listed = interval.index.positions(np.array([*before], np.int64)) >= 0
-    culprits = {key: before[key] for key in compress(before, is_listed)}
+    culprits = of_listed(before, interval.index)
     room = MOST_NAMES - sum(map(len, culprits.values()))
     queues = interval.index.positions(np.array([*moved], np.int64))
     for (key, names), queue in zip(moved.items(), queues, strict=True):
-        is_sure = len(names) == 1 and not interval.unlisted
         loss = Loss(0.0, float(high[queue]))
-        if is_sure:
+        if len(names) == 1 and not interval.unlisted:
             loss = Loss(low[queue], high[queue], low[queue])
         earlier = culprits.get(key, {})
         culprits[key] = with_loss(earlier, names, loss, room)
         room -= len(culprits[key]) - len(earlier)
     return culprits
+
+
+def of_listed(
+    before: Culprits, queues: Index[QueueRow]
+) -> dict[int, Mapping[str, Loss]]:
+    """Return the losses of the queues that are listed."""
+    is_listed = queues.positions(np.array([*before], np.int64)) >= 0
+    return {key: before[key] for key in compress(before, is_listed)}
 
 
 def with_loss(
