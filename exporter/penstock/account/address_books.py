@@ -1,7 +1,7 @@
-"""What an address routed and its queues did not get.
+"""Messages that an address routed and its queues did not get.
 
 R and U are read before the queues' A, so that what is missing is never too high by the order of reads; the least of
-three polls counts. The numbers are of addresses, by the rows of their queues: all queues of one have the same.
+three polls counts. The numbers are of addresses, by the rows of their queues: all queues of an address have the same.
 """
 
 from dataclasses import dataclass, replace
@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from penstock.account.last_polls import shifted
 from penstock.account.queue_books import QueueBooks
 from penstock.account.reading import meanwhile, read
 from penstock.account.wildcards import Wildcards, is_wildcard, new_rows
@@ -38,269 +39,389 @@ class Missing(IntEnum):
 
 
 class AlsoKnown(NamedTuple):
-    """What other parts of the account know at this poll. unrouted: by queue, of its address until the last poll, also
-    while that had no queue. returned: queues that the last poll did not list, and one before it did.
-    """
+    """Numbers of other parts of the account at this poll."""
 
     wildcards: Wildcards
     unrouted: Column
+    """(queues,) Messages that the address did not route until the last poll, also while it had no queue."""
     returned: Mask
+    """(queues,) True where the last poll did not list the queue, and one before it did."""
 
 
 @dataclass(frozen=True, slots=True)
 class AddressBooks(RowState):
-    """Per queue, of its address. routed0, came0: R, and what came to this queue, when they were compared first.
-
-    earlier: R from `since` of the queue's books until then; their sheets are of both.
-    slack: at most so many were missing then, or came between those two reads, negative: fewer were missing since;
-    floor: at least. least, most: missing since then, whatever the reason. booked: the part that is in dropped, rejected
-    or unwanted. aside: missing before there was such a reason. refused: of `unrouted`, by the filters of its queues,
-    and in unwanted. partly: what was missing before is not known. full: the address was nearly full once. reason: a
-    `Missing`, NaN where settings or several queues do not say; policy: by what a full address does, NaN: not known.
-    unfiltered: queues without a filter. still: nothing came since the poll before: what is missing is exact. begins:
-    compared first at this poll. born: the address was made since the poll before. unsure0: of what is routed to the
-    addresses that a wildcard matches, so many may have gone elsewhere when they were compared first. wildcard: it is a
-    wildcard address.
-    """
+    """The account of each queue's address; all columns are by queue."""
 
     BY = By.QUEUE
     STORED_AS = "account_"
     routed0: Column = counter()
+    """R when the address and its queues were compared first."""
     came0: Column = counter()
+    """Messages that had come to this queue then."""
     earlier: Column = counter(0.0, outlives=True)
+    """R from `since` of the queue's books until then: their sheets are of both."""
     slack: Column = counter()
+    """Messages, at most, that were missing then or came between those two reads; negative: fewer were missing since."""
     floor: Column = counter()
+    """The same, at least."""
     booked: Column = counter()
+    """The part of the missing messages that is in `dropped`, `rejected` or `unwanted`."""
     aside: Column = counter()
+    """Messages that were missing before there was a reason."""
     dropped: Column = counter(outlives=True)
     rejected: Column = counter(outlives=True)
     unwanted: Column = counter(outlives=True)
     unrouted0: Column = counter()
     unrouted: Column = column(0.0, outlives=True, saved=False)
     refused: Column = counter(0.0, outlives=True)
+    """The part of `unrouted` that the filters of the queues refused; also in `unwanted`."""
     partly: Column = counter(0.0, outlives=True)
+    """1 where it is not known what was missing before."""
     full: Column = counter(0.0, outlives=True)
+    """1 where the address was nearly full once."""
     reason: Column = column(saved=False)
+    """A `Missing`; NaN where settings or several queues do not say."""
     policy: Column = column(saved=False)
+    """A `Missing` by what a full address does; NaN: not known."""
     unfiltered: Column = column(saved=False)
+    """Queues of the address without a filter."""
     low: Matrix = column(lines=3, saved=False)
+    """(polls, queues) Messages that were missing, at least."""
     high: Matrix = column(lines=3, saved=False)
+    """(polls, queues) Messages that were missing, at most."""
     least: Column = column(saved=False)
+    """Messages, at least, that are missing since the begin, whatever the reason."""
     most: Column = column(saved=False)
+    """The same, at most."""
     routed: Column = column(saved=False)
     came: Column = column(saved=False)
     unsure0: Column = column(0.0, saved=False)
+    """Messages for a wildcard address that may have gone elsewhere, when it was compared first."""
     wildcard: Mask = mask(saved=False)
+    """True where it is a wildcard address."""
     still: Mask = mask(saved=False)
+    """True where nothing came since the poll before: what is missing is exact."""
     begins: Mask = mask(saved=False)
+    """True where the address and its queues are compared first at this poll."""
     born: Mask = mask(saved=False)
+    """True where the address was made since the poll before."""
     addresses: Index[AddressRow] = unindexed(Index.empty)
 
     def advance(
         self,
-        found: Facts,
+        facts: Facts,
         snapshot: Snapshot,
         join: AddressJoin,
         books: QueueBooks,
-        known: "AlsoKnown",
+        also: AlsoKnown,
         *,
         watched: bool,
     ) -> "AddressBooks":
-        """watched: as of `QueueBooks.advance`."""
+        """Return the books after one more poll. also: from other parts of the account.
+
+        watched: as for `QueueBooks.advance`.
+        """
         addresses = read(snapshot, snapshot.addresses, "addresses")
         if addresses is None:
-            return self.reindexed(
-                found.queues
-            )  # R of an earlier poll cannot be compared with A of this one
-        before = with_siblings(self, join)
-        goes_on = ~np.isnan(before.unrouted0)
-        wildcards = known.wildcards
-        unrouted = np.where(
-            goes_on, before.unrouted, np.fmax(known.unrouted, before.unrouted)
+            # R of an earlier poll cannot be compared with A of this one.
+            return self.reindexed(facts.queues)
+        before = with_siblings(self, join).with_unrouted(also.unrouted)
+        routed = RoutedNow.of(facts.queues, addresses, join, also.wildcards)
+        begins = self.compares_first(before, routed.routed, join, also, watched=watched)
+        is_new = take_or_fill(
+            new_rows(addresses.index, self.addresses), join.at, fill=False
         )
-        before = replace(before, unrouted=unrouted)
-        wildcard = (
-            found.queues.column("wildcard", lambda row: is_wildcard(row.address)) > 0
-        )
-        routed = join.by_queue(addresses, "messages_added")
-        unsure = np.zeros(len(routed))
-        if wildcard.any():
-            routed = routed + take_or_fill(wildcards.total, join.at, 0.0, join.unknown)
-            unsure = take_or_fill(wildcards.unsure, join.at, 0.0, join.unknown)
-            routed = put(routed, wildcard & (not wildcards.matches.complete), np.nan)
-        begins = (
-            np.isnan(before.routed0)
-            | (routed < before.routed)
-            | other_queues(self.index, found.queues, join)
-        )
-        if not watched:  # of queues that came or went while no one looked it is not known what came to them
-            begins[:] = True
-        # While one of several queues was not listed, the others were compared without it.
-        one_returned = known.returned & (join.queues_of > 1)
-        begins |= join.of_all_queues(one_returned.astype(np.float64)) > 0
-        begins &= ~np.isnan(routed)
-        # A queue may be listed one poll before its address.
-        was_listed = (found.queues.positions_in(self.index) >= 0) & (
-            ~np.isnan(before.routed0) | (not watched)
-        )
-        new = new_rows(addresses.index, self.addresses)
-        born = begins & watched & take_or_fill(new, join.at, fill=False)
-        routed0 = put(before.routed0, begins, put(routed, born, 0.0))
-        came0 = put(before.came0, begins, put(books.came, born, 0.0))
-        since_then = (
-            or_zero(routed) if found.restarted else routed_until(before, routed)
-        )
-        earlier = before.earlier + np.where(begins & ~born, since_then, 0.0)
-        unsure0 = put(before.unsure0, begins, put(unsure, born, 0.0))
-        came = came_to_address(join, found.queues, books.came - came0)
-        # By the poll before; NaN where there is none to compare with.
-        moved = np.maximum(
-            routed - before.routed,
-            join.of_all_queues(or_zero(books.came - before.came)),
-        )
-        low = np.vstack(
-            [before.low[1:], routed - routed0 - came[1] - (unsure - unsure0)]
-        )
-        high = np.vstack(
-            [
-                before.high[1:],
-                routed
-                - routed0
-                - came[0]
-                + meanwhile(found, snapshot, moved, "addresses", "queues"),
-            ]
-        )
-        low[:2, begins] = high[:2, begins] = np.nan
-        still = (moved == 0) & ~begins
-        # All that was routed until the next poll may have come between the first two reads: a burst knows no mean.
-        slack = put(
-            before.slack,
-            np.isnan(before.slack),
-            put(routed - before.routed, begins, np.nan),
-        )
-        # What is missing falls when a transaction is committed that was open then: it was less from the begin.
-        slack = np.fmin(slack, low[2] + moved)
-        floor = put(
-            np.where(still, np.fmin(before.floor, low[2]), before.floor), begins, 0.0
-        )
-        slack = put(put(slack, begins, np.nan), born, 0.0)
-        late = join.of_all_queues(
-            or_zero(books.late - books.on_arrival)
-        )  # may have expired before they were added
-        least = np.maximum(
-            np.where(still, low[2], np.min(low, axis=0)) - slack - late, 0.0
-        )
-        most = np.where(still, high[2], np.max(high, axis=0)) - floor
+        was_listed = self.was_listed(before, facts.queues, watched=watched)
+
+        compared = before.with_begin(begins, is_new & watched, was_listed)
+        compared = compared.with_base(before, routed, books, restarted=facts.restarted)
+        compared = compared.with_missing(before, routed, books, facts, snapshot, join)
+        compared = compared.with_slack(before, routed, books, join)
+        compared = compared.with_bounds(books, join)
         compared = replace(
-            before,
-            routed0=routed0,
-            came0=came0,
-            earlier=earlier,
-            slack=slack,
-            floor=floor,
-            low=low,
-            high=high,
-            least=least,
-            most=np.maximum(most, or_zero(least)),
-            still=still,
-            partly=put(before.partly, begins & was_listed, 1.0),
-            routed=routed,
+            compared,
+            routed=routed.routed,
             came=books.came,
-            unsure0=unsure0,
-            wildcard=wildcard,
-            begins=begins,
-            born=born,
+            wildcard=routed.is_wildcard,
             addresses=addresses.index,
         )
-        return compared.with_reasons(before, found, addresses, join, wildcards)
+        return compared.with_reasons(before, facts, addresses, join, also.wildcards)
+
+    def with_unrouted(self, unrouted: Column) -> "AddressBooks":
+        """Return the books with what was unrouted while the address had no queue."""
+        is_unknown = np.isnan(self.unrouted0)
+        highest = np.fmax(unrouted, self.unrouted)
+        return replace(self, unrouted=np.where(is_unknown, highest, self.unrouted))
+
+    def compares_first(
+        self,
+        before: "AddressBooks",
+        routed: Column,
+        join: AddressJoin,
+        also: AlsoKnown,
+        *,
+        watched: bool,
+    ) -> Mask:
+        """(queues,) True where the address and its queues are compared first at this poll."""
+        assert join.queues is not None  # noqa: S101 - the caller has advanced it
+        is_unknown = np.isnan(before.routed0)
+        fell = routed < before.routed
+        begins = is_unknown | fell | other_queues(self.index, join.queues, join)
+        if not watched:
+            # It is not known what came to queues that came or went while the agent was away.
+            begins[:] = True
+        # While one of several queues was not listed, the others were compared without it.
+        one_returned = also.returned & (join.queues_of > 1)
+        begins |= join.of_all_queues(one_returned.astype(np.float64)) > 0
+        return begins & ~np.isnan(routed)
+
+    def was_listed(
+        self, before: "AddressBooks", queues: Index[QueueRow], *, watched: bool
+    ) -> Mask:
+        """(queues,) True where the queue was there before, with its address: it may be listed one poll earlier."""
+        was_there = queues.positions_in(self.index) >= 0
+        had_address = ~np.isnan(before.routed0) | (not watched)
+        return was_there & had_address
+
+    def with_begin(
+        self, begins: Mask, is_new: Mask, was_listed: Mask
+    ) -> "AddressBooks":
+        """Return the books with the queues that are compared first at this poll.
+
+        is_new: (queues,) True where the address was made since the poll before.
+        """
+        return replace(
+            self,
+            begins=begins,
+            born=begins & is_new,
+            partly=put(self.partly, begins & was_listed, 1.0),
+        )
+
+    def at_begin(self, before: Column, number: Column) -> Column:
+        """(queues,) The number when queues were compared first: at this poll, before, or 0 for a new address."""
+        return put(before, self.begins, put(number, self.born, 0.0))
+
+    def with_base(
+        self,
+        before: "AddressBooks",
+        routed: "RoutedNow",
+        books: QueueBooks,
+        *,
+        restarted: bool,
+    ) -> "AddressBooks":
+        """Return the books with the numbers from which on the address and its queues are compared."""
+        until_now = routed_until(before, routed.routed)
+        if restarted:
+            until_now = or_zero(routed.routed)
+        counts_on = self.begins & ~self.born
+        earlier = np.where(counts_on, until_now, 0.0)
+        return replace(
+            self,
+            routed0=self.at_begin(before.routed0, routed.routed),
+            came0=self.at_begin(before.came0, books.came),
+            unsure0=self.at_begin(before.unsure0, routed.unsure),
+            earlier=before.earlier + earlier,
+        )
+
+    def with_missing(
+        self,
+        before: "AddressBooks",
+        routed: "RoutedNow",
+        books: QueueBooks,
+        facts: Facts,
+        snapshot: Snapshot,
+        join: AddressJoin,
+    ) -> "AddressBooks":
+        """Return the books with what is missing at this poll, at least and at most."""
+        came_since = books.came - self.came0
+        came_least, came_most = came_to_address(join, facts.queues, came_since)
+        moved = moved_since(before, routed.routed, books, join)
+        between_reads = meanwhile(facts, snapshot, moved, "addresses", "queues")
+        routed_since = routed.routed - self.routed0
+        unsure = routed.unsure - self.unsure0
+        low = shifted(before.low, routed_since - came_most - unsure)
+        high = shifted(before.high, routed_since - came_least + between_reads)
+        low[:2, self.begins] = np.nan
+        high[:2, self.begins] = np.nan
+        return replace(
+            self,
+            low=low,
+            high=high,
+            still=(moved == 0) & ~self.begins,
+        )
+
+    def with_slack(
+        self,
+        before: "AddressBooks",
+        routed: "RoutedNow",
+        books: QueueBooks,
+        join: AddressJoin,
+    ) -> "AddressBooks":
+        """Return the books with how much was missing when the queues were compared first, at most and at least."""
+        low = self.low[2]
+        moved = moved_since(before, routed.routed, books, join)
+        # All that was routed until the next poll may have come between the first two reads: a burst knows no mean.
+        rose = put(routed.routed - before.routed, self.begins, np.nan)
+        slack = put(before.slack, np.isnan(before.slack), rose)
+        # What is missing falls when a transaction is committed that was open then: it was less from the begin.
+        slack = np.fmin(slack, low + moved)
+        slack = put(slack, self.begins, np.nan)
+        floor = np.where(self.still, np.fmin(before.floor, low), before.floor)
+        return replace(
+            self,
+            slack=put(slack, self.born, 0.0),
+            floor=put(floor, self.begins, 0.0),
+        )
+
+    def with_bounds(self, books: QueueBooks, join: AddressJoin) -> "AddressBooks":
+        """Return the books with what is missing since the begin."""
+        # Messages of the address that may have expired before they were added.
+        late = join.of_all_queues(or_zero(books.late - books.on_arrival))
+        low = np.where(self.still, self.low[2], np.min(self.low, axis=0))
+        high = np.where(self.still, self.high[2], np.max(self.high, axis=0))
+        least = np.maximum(low - self.slack - late, 0.0)
+        most = np.maximum(high - self.floor, or_zero(least))
+        return replace(self, least=least, most=most)
 
     def begun_anew(self) -> "AddressBooks":
-        """The broker counts from 0 again."""
+        """Return the books for a broker that counts from 0 again."""
         routed = np.fmax(or_zero(self.routed - self.routed0), 0.0)
         closed = replace(self, earlier=self.earlier + routed)
         return super(AddressBooks, closed).begun_anew()
 
     @property
     def routed_in_all(self) -> Column:
-        """R since the queues' books began; NaN where it was not read."""
+        """(queues,) R since the queues' books began; NaN where it was not read."""
         total: Column = self.earlier + self.routed - self.routed0
         return total
 
     def with_reasons(
         self,
         before: "AddressBooks",
-        found: Facts,
+        facts: Facts,
         addresses: Table[AddressRow],
         join: AddressJoin,
         wildcards: Wildcards,
     ) -> "AddressBooks":
-        """With what is missing booked to its reason."""
-        restarted = found.restarted  # so that U began at 0
-        full = put(before.full, nearly_full(found, addresses, join), 1.0)
-        policy = missing_by_policy(addresses, join)
-        unfiltered = join.of_all_queues(
-            self.index.column("unfiltered", lambda row: not row.filter)
+        """Return the books with what is missing booked to its reason."""
+        has_no_filter = self.index.column("unfiltered", lambda row: not row.filter)
+        reaches = wildcards.reaches
+        has_others = take_or_fill(reaches, join.at, fill=False, new=join.unknown)
+        is_full = nearly_full(facts, addresses, join)
+        books = replace(
+            self,
+            full=put(before.full, is_full, 1.0),
+            policy=missing_by_policy(addresses, join),
+            unfiltered=join.of_all_queues(has_no_filter),
         )
-        has_others = take_or_fill(
-            wildcards.reaches, join.at, fill=False, new=join.unknown
+        books = books.with_reason(has_others)
+        unrouted = join.by_queue(addresses, "messages_unrouted")
+        books = books.with_unrouted_now(before, unrouted, restarted=facts.restarted)
+        return books.with_missing_booked(before)
+
+    def with_reason(self, has_others: Mask) -> "AddressBooks":
+        """Return the books with the reason for which messages are missing. has_others: as for `reasons`."""
+        reason = reasons(
+            self.policy,
+            self.unfiltered,
+            self.full,
+            has_others,
+            self.index,
         )
-        reason = put(
-            reasons(policy, unfiltered, full, has_others, self.index),
-            np.isnan(self.low[2]),
-            np.nan,
-        )
-        booked, aside = (
-            or_zero(put(part, self.begins, 0.0))
-            for part in (before.booked, before.aside)
-        )
-        books_it = reason > Missing.UNKNOWN
-        grown = np.where(
-            books_it, np.fmax(or_zero(self.least) - aside - booked, 0.0), 0.0
+        is_unknown = np.isnan(self.low[2])
+        return replace(self, reason=put(reason, is_unknown, np.nan))
+
+    def with_unrouted_now(
+        self, before: "AddressBooks", unrouted: Column, *, restarted: bool
+    ) -> "AddressBooks":
+        """Return the books with the unrouted messages, which filters may have refused.
+
+        unrouted: (queues,) U now, which begins at 0 after a restart.
+        """
+        fell = unrouted - before.unrouted0 < before.unrouted
+        restarts = np.isnan(before.unrouted0) | fell
+        at_begin = put(unrouted, self.born | restarted, 0.0) - before.unrouted
+        unrouted0 = put(before.unrouted0, restarts, at_begin)
+        total = np.fmax(before.unrouted, unrouted - unrouted0)
+        # Newer brokers count what no filter wants as unrouted (2.55), older ones as routed (2.44).
+        has_filters = (self.unfiltered == 0) & ~self.begins
+        refused = np.where(has_filters, or_zero(total - before.unrouted), 0.0)
+        return replace(
+            self,
+            unrouted0=unrouted0,
+            unrouted=total,
+            refused=before.refused + refused,
         )
 
-        def with_grown(kept: Column, why: Missing) -> Column:
-            kept = or_zero(kept)
-            return put(kept, reason == why, kept + grown)
+    def with_missing_booked(self, before: "AddressBooks") -> "AddressBooks":
+        """Return the books with what is missing added to dropped, rejected or unwanted messages."""
+        booked = or_zero(put(before.booked, self.begins, 0.0))
+        aside = or_zero(put(before.aside, self.begins, 0.0))
+        has_reason = self.reason > Missing.UNKNOWN
+        not_booked = np.fmax(or_zero(self.least) - aside - booked, 0.0)
+        grown = np.where(has_reason, not_booked, 0.0)
+
+        def with_grown(amount: Column, reason: Missing) -> Column:
+            amount = or_zero(amount)
+            return put(amount, self.reason == reason, amount + grown)
 
         # At rest all that is missing; else what is surely more than the noise of reading.
-        before_reason = np.fmax(
-            or_zero(np.where(self.still, self.most, self.low.max(axis=0))) - booked, 0.0
-        )
-        unrouted = join.by_queue(addresses, "messages_unrouted")
-        restarts = np.isnan(before.unrouted0) | (
-            unrouted - before.unrouted0 < before.unrouted
-        )
-        unrouted0 = put(
-            before.unrouted0,
-            restarts,
-            put(unrouted, self.born | restarted, 0.0) - before.unrouted,
-        )
-        unrouted = np.fmax(before.unrouted, unrouted - unrouted0)
-        # Newer brokers count what no filter wants as unrouted (2.55), older ones as routed (2.44).
-        refused = np.where(
-            (unfiltered == 0) & ~self.begins, or_zero(unrouted - before.unrouted), 0.0
-        )
+        missing = np.where(self.still, self.most, self.low.max(axis=0))
+        before_reason = np.fmax(or_zero(missing) - booked, 0.0)
+        keeps_aside = has_reason | ~(self.policy > Missing.UNKNOWN)
+        refused = self.refused - before.refused
         return replace(
             self,
             booked=booked + grown,
-            aside=np.where(
-                books_it | ~(policy > Missing.UNKNOWN), aside, before_reason
-            ),
+            aside=np.where(keeps_aside, aside, before_reason),
             dropped=with_grown(before.dropped, Missing.DROPPED),
             rejected=with_grown(before.rejected, Missing.REJECTED),
             unwanted=with_grown(before.unwanted, Missing.UNWANTED) + refused,
-            unrouted0=unrouted0,
-            unrouted=unrouted,
-            refused=before.refused + refused,
-            full=full,
-            reason=reason,
-            policy=policy,
-            unfiltered=unfiltered,
         )
 
 
+class RoutedNow(NamedTuple):
+    """Messages that each queue's address has routed, at one poll."""
+
+    routed: Column
+    """(queues,) R; at a wildcard address that of all addresses that it matches."""
+    unsure: Column
+    """(queues,) The part of `routed` that may have gone elsewhere."""
+    is_wildcard: Mask
+    """(queues,) True where the queue is on a wildcard address."""
+
+    @classmethod
+    def of(
+        cls,
+        queues: Index[QueueRow],
+        addresses: Table[AddressRow],
+        join: AddressJoin,
+        wildcards: Wildcards,
+    ) -> "RoutedNow":
+        is_wildcard = queues.column("wildcard", is_on_wildcard) > 0
+        routed = join.by_queue(addresses, "messages_added")
+        if not is_wildcard.any():
+            return cls(routed, np.zeros(len(routed)), is_wildcard)
+        matched = take_or_fill(wildcards.total, join.at, 0.0, join.unknown)
+        unsure = take_or_fill(wildcards.unsure, join.at, 0.0, join.unknown)
+        is_unknown = is_wildcard & (not wildcards.matches.complete)
+        return cls(put(routed + matched, is_unknown, np.nan), unsure, is_wildcard)
+
+
+def is_on_wildcard(row: QueueRow) -> bool:
+    return is_wildcard(row.address)
+
+
+def moved_since(
+    before: AddressBooks, routed: Column, books: QueueBooks, join: AddressJoin
+) -> Column:
+    """(queues,) Messages that came to the address since the poll before; NaN where there is none to compare with."""
+    to_queues = join.of_all_queues(or_zero(books.came - before.came))
+    return np.maximum(routed - before.routed, to_queues)
+
+
 def routed_until(before: AddressBooks, routed: Column) -> Column:
-    """What was routed since the queues were compared first, until they are compared again: at least, where R fell.
+    """(queues,) Messages that were routed between two begins of comparing; at least, where R fell.
 
     before: of the poll before. routed: R now.
     """
@@ -310,114 +431,129 @@ def routed_until(before: AddressBooks, routed: Column) -> Column:
 
 
 def with_siblings(state: StateT, join: AddressJoin) -> StateT:
-    """`state` by the queues of `join`: a new queue of an address that is known has what the others of it have."""
+    """Return the state by the queues of `join`: a new queue has what the others of its address have."""
     assert join.queues is not None  # noqa: S101 - the caller has advanced it
     index = join.queues
-    before = state.index
     moved = state.reindexed(index)
-    new = index.new_since(before) if index is not before else np.empty(0, np.intp)
+    if index is state.index:
+        return moved
+    new = index.new_since(state.index)
     if not len(new) or len(new) == len(index):
         return moved
-    known = np.ones(len(index), np.bool_)
-    known[new] = False
-    others = np.full(int(join.at.max(initial=-1)) + 2, -1, np.intp)
-    others[join.at[known] + 1] = np.flatnonzero(known)
-    others[0] = -1
+    is_old = np.ones(len(index), np.bool_)
+    is_old[new] = False
+    # By address, with one element more at the begin: for queues whose address is unknown.
+    sibling_of = np.full(int(join.at.max(initial=-1)) + 2, -1, np.intp)
+    sibling_of[join.at[is_old] + 1] = np.flatnonzero(is_old)
+    sibling_of[0] = -1
+    siblings = sibling_of[join.at[new] + 1]
     source = np.arange(len(index))
-    source[new] = np.where(others[join.at[new] + 1] >= 0, others[join.at[new] + 1], new)
-    return replace(
-        moved,
-        **{name: getattr(moved, name)[..., source] for name in declared(type(moved))},
-    )
+    source[new] = np.where(siblings >= 0, siblings, new)
+    columns = {
+        name: getattr(moved, name)[..., source] for name in declared(type(moved))
+    }
+    return replace(moved, **columns)
 
 
 def other_queues(
     before: Index[QueueRow], queues: Index[QueueRow], join: AddressJoin
 ) -> Mask:
-    """Queues of addresses that have a queue more or less than before."""
-    other = np.zeros(len(queues), np.bool_)
+    """(queues,) True where the address has a queue more or less than before."""
+    changed = np.zeros(len(queues), np.bool_)
     if queues is before:
-        return other
-    other[queues.new_since(before)] = True
-    gone = {row.address for row in before.rows[queues.positions(before.keys) < 0]}
-    if gone:
-        other |= np.fromiter(
-            (row.address in gone for row in queues), np.bool_, len(queues)
-        )
-    return join.of_all_queues(other.astype(np.float64)) > 0
+        return changed
+    changed[queues.new_since(before)] = True
+    is_gone = queues.positions(before.keys) < 0
+    addresses = {row.address for row in before.rows[is_gone]}
+    if addresses:
+        lost_one = (row.address in addresses for row in queues)
+        changed |= np.fromiter(lost_one, np.bool_, len(queues))
+    return join.of_all_queues(changed.astype(np.float64)) > 0
 
 
 def came_to_address(
     join: AddressJoin, queues: Index[QueueRow], came: Column
 ) -> tuple[Column, Column]:
-    """How many different messages came to the queues of each address, at least and at most. came: to each queue.
-    Anycast queues share them, each multicast queue gets all that its filter wants; NaN where an address has both.
+    """(queues,) How many different messages came to the queues of the address, at least and at most.
+
+    Anycast queues share the messages, each multicast queue gets all that its filter wants. NaN where an address has
+    queues of both kinds. came: (queues,) to each queue.
     """
-    if not (join.queues_of > 1).any():
-        return came, came
     count = join.queues_of
-    total = join.of_all_queues(or_zero(came))
+    has_several = count > 1
+    if not has_several.any():
+        return came, came
+    came_known = or_zero(came)
+    total = join.of_all_queues(came_known)
     multicast = queues.column("multicast", lambda row: row.routing_type == "multicast")
-    unfiltered = queues.column("unfiltered", lambda row: not row.filter)
     copies = join.of_all_queues(multicast)
-    most_of_one = max_of_address(join, or_zero(came))
-    of_unfiltered = max_of_address(
-        join, np.where(unfiltered > 0, or_zero(came), -np.inf)
-    )
-    some = np.isfinite(of_unfiltered)
-    least = np.where(copies == 0, total, np.where(some, of_unfiltered, most_of_one))
-    most = np.where((copies == 0) | ~some, total, of_unfiltered)
-    mixed = (count > 1) & (copies > 0) & (copies < count)
-    return (
-        np.where(mixed, np.nan, np.where(count > 1, least, came)),
-        np.where(mixed, np.nan, np.where(count > 1, most, came)),
-    )
+    is_anycast = copies == 0
+    unfiltered = of_unfiltered(join, queues, came_known)
+    has_unfiltered = np.isfinite(unfiltered)
+    of_one_copy = np.where(has_unfiltered, unfiltered, max_of_address(join, came_known))
+    least = np.where(is_anycast, total, of_one_copy)
+    most = np.where(is_anycast | ~has_unfiltered, total, unfiltered)
+    is_mixed = has_several & (copies > 0) & (copies < count)
+    least = put(np.where(has_several, least, came), is_mixed, np.nan)
+    most = put(np.where(has_several, most, came), is_mixed, np.nan)
+    return least, most
+
+
+def of_unfiltered(join: AddressJoin, queues: Index[QueueRow], came: Column) -> Column:
+    """(queues,) The most that came to a queue of the address without a filter; -inf where all have filters."""
+    has_no_filter = queues.column("unfiltered", lambda row: not row.filter) > 0
+    return max_of_address(join, np.where(has_no_filter, came, -np.inf))
 
 
 def max_of_address(join: AddressJoin, values: Column) -> Column:
-    """Per queue the largest of `values` over the queues of its address."""
+    """(queues,) The largest of `values` over the queues of the address."""
     largest = np.full(int(join.at.max(initial=-1)) + 2, -np.inf)
     np.maximum.at(largest, join.at + 1, values)
     return largest[join.at + 1]
 
 
 def missing_by_policy(addresses: Table[AddressRow], join: AddressJoin) -> Column:
-    """A `Missing` by what a full address does; NaN while that is not known."""
+    """(queues,) A `Missing`, by what the address does when it is full; NaN while that is not known."""
     policies = {"drop": Missing.DROPPED, "fail": Missing.REJECTED, "": np.nan}
 
     def by_settings(row: AddressRow) -> float:
-        when_full = (
-            row.page_full_policy if pages(row) and row.page_full_policy else row.policy
-        )
-        return policies.get(when_full, Missing.UNKNOWN)
+        policy = row.policy
+        if pages(row) and row.page_full_policy:
+            policy = row.page_full_policy
+        return policies.get(policy, Missing.UNKNOWN)
 
-    policy = addresses.index.column("missing", by_settings)
-    return take_or_fill(policy, join.at, np.nan, join.unknown)
+    reason = addresses.index.column("missing", by_settings)
+    return take_or_fill(reason, join.at, np.nan, join.unknown)
 
 
 def pages(row: AddressRow) -> bool:
-    """Whether it writes messages to page files when it is full."""
+    """Return whether the address writes messages to page files when it is full."""
     return row.policy == "page"
 
 
-def nearly_full(found: Facts, addresses: Table[AddressRow], join: AddressJoin) -> Mask:
-    """Queues of addresses that are so full that they may have dropped or refused messages between two polls."""
+def nearly_full(facts: Facts, addresses: Table[AddressRow], join: AddressJoin) -> Mask:
+    """(queues,) True where the address may have dropped or refused messages between two polls, so full it is."""
     is_paging = join.by_queue(addresses, "paging") > 0
-    memory_full = (join.by_queue(addresses, "limit_percent") >= NEARLY_FULL) | is_paging
-    pages_when_full = (
-        take_or_fill(addresses.index.column("pages", pages), join.at, 0.0, join.unknown)
-        > 0
-    )
-    share = NEARLY_FULL / 100
-    page_files_full = join.by_queue(addresses, "pages") >= share * join.by_queue(
-        addresses, "page_limit_pages"
-    )
-    most_messages = join.by_queue(addresses, "page_limit_messages")
-    messages_full = (most_messages >= 0) & (
-        join.of_all_queues(or_zero(found.messages)) >= share * most_messages
-    )
-    pages_full = is_paging & (page_files_full | messages_full)
-    return np.where(pages_when_full, pages_full, memory_full)
+    fills_memory = join.by_queue(addresses, "limit_percent") >= NEARLY_FULL
+    writes_pages = addresses.index.column("pages", pages)
+    pages_when_full = take_or_fill(writes_pages, join.at, 0.0, join.unknown) > 0
+    is_at_limit = fills_pages(addresses, join) | fills_messages(facts, addresses, join)
+    return np.where(pages_when_full, is_paging & is_at_limit, fills_memory | is_paging)
+
+
+def fills_pages(addresses: Table[AddressRow], join: AddressJoin) -> Mask:
+    """(queues,) True where the address has nearly as many page files as it may have."""
+    most = NEARLY_FULL / 100 * join.by_queue(addresses, "page_limit_pages")
+    return join.by_queue(addresses, "pages") >= most
+
+
+def fills_messages(
+    facts: Facts, addresses: Table[AddressRow], join: AddressJoin
+) -> Mask:
+    """(queues,) True where the address has nearly as many messages as it may page."""
+    limit = join.by_queue(addresses, "page_limit_messages")
+    messages = join.of_all_queues(or_zero(facts.messages))
+    return (limit >= 0) & (messages >= NEARLY_FULL / 100 * limit)
 
 
 def reasons(
@@ -427,15 +563,18 @@ def reasons(
     has_others: Mask,
     queues: Index[QueueRow],
 ) -> Column:
-    """A `Missing` for each queue's address; NaN where its policy is not known or two reasons are possible: a queue on a
-    wildcard address may want what no filter here does (has_others), another broker of the cluster may have got any.
+    """(queues,) A `Missing` for the address; NaN where its policy is not known or two reasons are possible.
+
+    A queue on a wildcard address may want what no filter of the queues wants (`has_others`). Another broker of the
+    cluster may have got any message.
     """
-    limits = np.where((policy > Missing.UNKNOWN) & ~(full > 0), Missing.UNKNOWN, policy)
-    if queues.column("linked", lambda row: row.kind is QueueKind.LINK).any():
-        return np.where(
-            limits > Missing.UNKNOWN, np.nan, np.where(unfiltered > 0, limits, np.nan)
-        )
-    filters = np.where(
-        (limits == Missing.UNKNOWN) & ~has_others, Missing.UNWANTED, np.nan
-    )
-    return np.where(unfiltered > 0, limits, filters)
+    was_never_full = (policy > Missing.UNKNOWN) & ~(full > 0)
+    by_limit = np.where(was_never_full, Missing.UNKNOWN, policy)
+    has_unfiltered = unfiltered > 0
+    in_cluster = queues.column("linked", lambda row: row.kind is QueueKind.LINK).any()
+    if in_cluster:
+        is_certain = has_unfiltered & ~(by_limit > Missing.UNKNOWN)
+        return np.where(is_certain, by_limit, np.nan)
+    may_be_unwanted = (by_limit == Missing.UNKNOWN) & ~has_others
+    by_filters = np.where(may_be_unwanted, Missing.UNWANTED, np.nan)
+    return np.where(has_unfiltered, by_limit, by_filters)

@@ -1,8 +1,10 @@
-"""What clients took and gave back: acknowledgements that came to nothing, which the broker counts as attempts; where it
-counts none (killed clients, AMQP, OpenWire) what was buffered by consumers that went.
+"""Messages that clients took and gave back.
+
+These are acknowledgements that came to nothing: the broker counts them as attempts. Where it counts none (killed
+clients, AMQP, OpenWire) they are the messages that consumers had buffered when they left.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,7 +13,7 @@ from penstock.account.queue_books import QueueBooks, ledgered
 from penstock.account.reading import hides_consumers, left_by, read
 from penstock.core.state import By, RowState, column, counter
 from penstock.core.table import Column, Mask, put
-from penstock.model import Snapshot
+from penstock.model import ConsumerRow, Snapshot
 from penstock.observation.facts import Facts, Seen, or_zero
 
 CORE = "CORE"
@@ -20,29 +22,32 @@ CORE = "CORE"
 
 @dataclass(frozen=True, slots=True)
 class GivenBack(RowState):
-    """Per queue. given_back: at least so many; from_rows: the part that consumers had buffered when they went.
-
-    attempts: of the last poll; attempted: those that neither settled a message nor are open, at most; attempted0: when
-    these were compared first, less what was given back before. paged: the broker attempts less for messages of page
-    files. vague: a consumer went, is not of Core or beyond the budget, or no one looked for a time: there may be more.
-    visited: it had a consumer, or something was settled: else nothing was delivered. What a ring removes is attempted,
-    too, and known to be removed a poll later.
-    """
+    """All columns are by queue. Messages that a ring removes are attempted, too; that shows a poll later."""
 
     BY = By.QUEUE
     STORED_AS = "account_"
     given_back: Column = counter(0.0, outlives=True)
+    """At least so many."""
     from_rows: Column = counter(0.0, outlives=True)
+    """The part that consumers had buffered when they left."""
     paged: Column = counter(0.0, outlives=True)
+    """1 where it has paged: the broker counts fewer attempts for messages of page files."""
     vague: Column = counter(0.0, outlives=True)
+    """1 where more may have been given back: a consumer left, is not of Core or beyond the budget, or the agent was
+    away for a time.
+    """
     visited: Column = counter(0.0, outlives=True)
+    """1 where it had a consumer, or something was settled; else nothing was delivered."""
     attempts: Column = column(saved=False)
+    """Attempts, at the last poll."""
     attempted: Column = column(saved=False)
+    """Attempts that neither settled a message nor are open, at most."""
     attempted0: Column = column(saved=False)
+    """The same when they were compared first, less what was given back before."""
 
     def advance(
         self,
-        found: Facts,
+        facts: Facts,
         snapshot: Snapshot,
         last: Seen,
         books: QueueBooks,
@@ -50,104 +55,182 @@ class GivenBack(RowState):
         *,
         watched: bool,
     ) -> "GivenBack":
-        """last: as seen at the poll before. moves: of this poll. watched: as of `QueueBooks.advance`."""
-        before = self.reindexed(found.queues)
-        left = found.settled + found.expired + found.killed
-        rests = (
-            found.d_added
-            + found.d_settled
-            + found.d_expired
-            + found.d_killed
-            + found.d_delivered
-            == 0
+        """Return the state after one more poll.
+
+        Args:
+            facts: of this poll.
+            snapshot: of this poll.
+            last: the numbers of the poll before.
+            books: of this poll.
+            moves: of this poll.
+            watched: as for `QueueBooks.advance`.
+        """
+        before = self.reindexed(facts.queues)
+        attempts = Attempts.of(facts, snapshot, books)
+        begins = np.isnan(before.attempted0) | facts.set_back
+        # What was given back between the begin of its books and this poll is not known.
+        is_older = books.since < facts.now
+        from_zero = ~facts.set_back & ~is_older & watched
+        after = before.with_attempts(attempts, begins, from_zero)
+        after = after.with_rows(facts, snapshot, last, books, moves)
+        after = after.with_paged(before, facts, attempts)
+        after = after.with_doubts(
+            facts, last, begins & is_older, hidden=hides_consumers(snapshot)
         )
-        held_by_none = np.fmax(
-            or_zero(books.unheld[-1]), 0.0
-        )  # also what came between the two reads, but at rest
-        hidden = hides_consumers(snapshot)
-        unread = hidden or read(snapshot, snapshot.queues, "sizes") is None
-        attempts = np.full(len(left), np.nan) if unread else found.attempts
-        unsettled = attempts - left - or_zero(books.lost)
-        now = unsettled - found.uncommitted - np.where(rests, held_by_none, 0.0)
-        still = rests & (now == before.attempted)
-        begins = np.isnan(before.attempted0) | found.set_back
-        older = (
-            books.since < found.now
-        )  # than this poll: what was given back meanwhile is not known
-        fresh = ~found.set_back & ~older & watched
-        attempted0 = put(
-            before.attempted0,
-            begins,
-            np.where(fresh, 0.0 * now, now) - before.given_back,
-        )
+        after = after.with_visits(before, facts, last, attempts)
+        return after.with_given_back(before, attempts)
+
+    def with_attempts(
+        self, attempts: "Attempts", begins: Mask, from_zero: Mask
+    ) -> "GivenBack":
+        """Return the state with the attempts of this poll that settled nothing.
+
+        from_zero: (queues,) True where no attempt was made before they are compared.
+        """
+        at_begin = np.where(from_zero, 0.0 * attempts.in_vain, attempts.in_vain)
+        attempted0 = put(self.attempted0, begins, at_begin - self.given_back)
         # It may have begun with attempts that were ahead of what they settled.
-        attempted0 = np.where(
-            still, np.fmin(attempted0, now - before.given_back), attempted0
-        )
-        # Attempts are read last: those of the poll before are all settled, open or given back by now.
-        surely = (
-            unsettled - np.where(still, 0.0, attempts - before.attempts) - attempted0
-        )
-        surely -= (
-            found.uncommitted
-            + held_by_none
-            + np.fmax(or_zero(books.lacking - books.lost), 0.0)
-        )
-        # Fewer attempts than messages that left: some of them were in page files.
-        paged = put(
-            before.paged,
-            (found.address.paging > 0) | (still & (found.attempts < left)),
-            1.0,
-        )
-        went, held = left_by(found, last)
-        if snapshot.transactions is None or len(
-            snapshot.transactions
-        ):  # what went may be in doubt
-            held = held - np.fmax(or_zero(books.unheld[-1] - books.unheld[-2]), 0.0)
-        rows = np.fmax(
-            held
-            - np.fmax(moves.unseen[-1] - moves.unseen[-3], 0.0)
-            - or_zero(found.d_expired),
-            0.0,
-        )
-        from_rows = before.from_rows + np.where(found.known & (not hidden), rows, 0.0)
-        has_settled = (found.settled > 0) | (before.given_back > 0)
-        has_settled |= ~ledgered(found) & (attempts > before.attempts)
-        is_taken = (found.consumers > 0) | (found.listed > 0) | (found.delivering > 0)
-        others = (
-            found.consumer.index.column("not_core", lambda row: row.protocol != CORE)
-            > 0
-        )
-        return GivenBack(
-            index=found.queues,
-            given_back=np.fmax(
-                before.given_back,
-                np.fmax(from_rows, np.where(paged > 0, 0.0, or_zero(surely))),
-            ),
-            from_rows=from_rows,
-            paged=paged,
-            vague=put(
-                before.vague,
-                went | hidden | (begins & older) | (found.of_queue(others) > 0),
-                1.0,
-            ),
-            visited=put(before.visited, went | is_taken | has_settled, 1.0),
-            attempts=attempts,
-            attempted=now,
-            attempted0=attempted0,
+        rests = attempts.rest_since(self)
+        lowest = np.fmin(attempted0, attempts.in_vain - self.given_back)
+        return replace(
+            self,
+            attempts=attempts.attempts,
+            attempted=attempts.in_vain,
+            attempted0=np.where(rests, lowest, attempted0),
         )
 
-    def pages(self, found: Facts) -> Mask:
-        """Queues that have paged, so that the broker attempts less than it settles."""
-        pages: Mask = (self.reindexed(found.queues).paged > 0) | (
-            found.address.paging > 0
-        )
-        return pages
+    def with_rows(
+        self,
+        facts: Facts,
+        snapshot: Snapshot,
+        last: Seen,
+        books: QueueBooks,
+        moves: Moves,
+    ) -> "GivenBack":
+        """Return the state with what consumers had buffered that left since the poll before."""
+        _, buffered = left_by(facts, last)
+        transactions = snapshot.transactions
+        if transactions is None or len(transactions):
+            # A message of such a consumer may be in doubt.
+            new_unheld = books.unheld[-1] - books.unheld[-2]
+            buffered = buffered - np.fmax(or_zero(new_unheld), 0.0)
+        settled_unseen = np.fmax(moves.unseen[-1] - moves.unseen[-3], 0.0)
+        returned = buffered - settled_unseen - or_zero(facts.d_expired)
+        is_certain = facts.known & (not hides_consumers(snapshot))
+        now = np.where(is_certain, np.fmax(returned, 0.0), 0.0)
+        return replace(self, from_rows=self.from_rows + now)
+
+    def with_paged(
+        self, before: "GivenBack", facts: Facts, attempts: "Attempts"
+    ) -> "GivenBack":
+        """Return the state with the queues that have paged."""
+        # Fewer attempts than messages that left: some of them were in page files.
+        has_too_few = attempts.rest_since(before) & (facts.attempts < attempts.left)
+        has_paged = (facts.address.paging > 0) | has_too_few
+        return replace(self, paged=put(self.paged, has_paged, 1.0))
+
+    def with_doubts(
+        self, facts: Facts, last: Seen, is_unknown: Mask, *, hidden: bool
+    ) -> "GivenBack":
+        """Return the state with the queues at which more may have been given back.
+
+        is_unknown: (queues,) True where the agent was away. hidden: consumers are beyond the budget.
+        """
+        has_left, _ = left_by(facts, last)
+        not_core = facts.consumer.index.column("not_core", is_not_core) > 0
+        has_others = facts.of_queue(not_core) > 0
+        is_vague = has_left | hidden | is_unknown | has_others
+        return replace(self, vague=put(self.vague, is_vague, 1.0))
+
+    def with_visits(
+        self, before: "GivenBack", facts: Facts, last: Seen, attempts: "Attempts"
+    ) -> "GivenBack":
+        """Return the state with the queues that had a consumer, or at which something was settled."""
+        has_left, _ = left_by(facts, last)
+        has_consumer = (facts.consumers > 0) | (facts.listed > 0)
+        has_delivered = has_consumer | (facts.delivering > 0)
+        has_settled = (facts.settled > 0) | (before.given_back > 0)
+        attempts_grew = attempts.attempts > before.attempts
+        has_settled |= ~ledgered(facts) & attempts_grew
+        is_visited = has_left | has_delivered | has_settled
+        return replace(self, visited=put(self.visited, is_visited, 1.0))
+
+    def with_given_back(self, before: "GivenBack", attempts: "Attempts") -> "GivenBack":
+        """Return the state with what was given back for sure, by rows of consumers or by attempts."""
+        rests = attempts.rest_since(before)
+        # Attempts are read last: those of the poll before are all settled, open or given back by now.
+        new_attempts = np.where(rests, 0.0, attempts.attempts - before.attempts)
+        attempts_before = attempts.unsettled - new_attempts - self.attempted0
+        surely = attempts_before - attempts.may_be_open
+        by_attempts = np.where(self.paged > 0, 0.0, or_zero(surely))
+        now = np.fmax(self.from_rows, by_attempts)
+        return replace(self, given_back=np.fmax(before.given_back, now))
+
+    def pages(self, facts: Facts) -> Mask:
+        """(queues,) True where it has paged, so that the broker counts fewer attempts than it settles."""
+        has_paged = self.reindexed(facts.queues).paged > 0
+        return np.asarray(has_paged | (facts.address.paging > 0))
 
     @property
     def most(self) -> Column:
-        """Infinite where no most is known."""
+        """(queues,) Messages that were given back, at most; infinite where that is not known."""
         high = np.fmax(self.attempted - self.attempted0, self.given_back)
         is_unbounded = (self.paged > 0) | (self.vague > 0) | np.isnan(self.attempted)
         most = np.where(is_unbounded, np.inf, high)
         return np.where(self.visited > 0, most, self.given_back)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """The attempts to acknowledge of one poll, by queue.
+
+    attempts: all; NaN where they are not read, or consumers are beyond the budget.
+    left: messages that were settled, expired or killed.
+    unsettled: attempts that settled no message.
+    in_vain: those of them that are not open with a consumer, at most.
+    may_be_open: attempts that are open, at most, and messages that may still turn out to be removed.
+    rests: True where nothing came or left.
+    """
+
+    attempts: Column
+    left: Column
+    unsettled: Column
+    in_vain: Column
+    may_be_open: Column
+    rests: Mask
+
+    @classmethod
+    def of(cls, facts: Facts, snapshot: Snapshot, books: QueueBooks) -> "Attempts":
+        is_read = read(snapshot, snapshot.queues, "sizes") is not None
+        left = facts.settled + facts.expired + facts.killed
+        attempts = np.full(len(left), np.nan)
+        if is_read and not hides_consumers(snapshot):
+            attempts = facts.attempts
+        rests = is_at_rest(facts)
+        # These messages came between the two reads, but at rest they have no holder.
+        held_by_none = np.fmax(or_zero(books.unheld[-1]), 0.0)
+        unsettled = attempts - left - or_zero(books.lost)
+        not_open = unsettled - facts.uncommitted
+        may_be_removed = np.fmax(or_zero(books.lacking - books.lost), 0.0)
+        return cls(
+            attempts=attempts,
+            left=left,
+            unsettled=unsettled,
+            in_vain=not_open - np.where(rests, held_by_none, 0.0),
+            may_be_open=facts.uncommitted + held_by_none + may_be_removed,
+            rests=rests,
+        )
+
+    def rest_since(self, before: GivenBack) -> Mask:
+        """(queues,) True where nothing came or left, and no attempt was made, since the poll before."""
+        return self.rests & (self.in_vain == before.attempted)
+
+
+def is_at_rest(facts: Facts) -> Mask:
+    """(queues,) True where nothing came or left since the poll before."""
+    came_and_left = facts.d_added + facts.d_settled + facts.d_expired + facts.d_killed
+    return np.asarray(came_and_left + facts.d_delivered == 0)
+
+
+def is_not_core(row: ConsumerRow) -> bool:
+    return row.protocol != CORE
