@@ -27,13 +27,11 @@ from penstock.observation.losses import Losses
 
 LISTED = {"queues", "addresses"}
 WHOLE = {"address_books", "dead_letters"}
-"""Parts of which all is kept of a queue that is not listed: what they rest on goes on without it."""
+"""Parts of which all is kept for a queue that is not listed: the numbers that they rest on go on without it."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageAccount:
-    """watched: the process of the last poll is still the same, so that what is new was made since."""
-
     books: QueueBooks = field(default_factory=QueueBooks)
     address_books: AddressBooks = field(default_factory=AddressBooks)
     duplicates: Duplicates = field(default_factory=Duplicates)
@@ -50,35 +48,49 @@ class MessageAccount:
     returns: GivenBack = field(default_factory=GivenBack)
     unlisted: UnlistedRows = field(default_factory=UnlistedRows)
     watched: bool = False
+    """The process of the last poll is still the same, so that what is new was made since."""
 
     def advance(
         self,
-        found: Facts,
+        facts: Facts,
         snapshot: Snapshot,
         before: Seen,
         now: Seen,
         rings: tuple[Facts, Seen] | None = None,
     ) -> "MessageAccount":
-        """before, now: as seen at the poll before and at this one; `found` is the difference. rings: the same since the
-        last poll in between, which rings alone know.
+        """Return the account after one more poll.
+
+        Args:
+            facts: the differences between the poll before and this one.
+            snapshot: of this poll.
+            before: the numbers of the poll before.
+            now: the numbers of this poll.
+            rings: facts and numbers since the last poll in between, which only rings know.
         """
-        returning = self.unlisted.returning(found.queues, self.books.index)
-        returned = came_back(found.queues, self.unlisted.index.keys[returning])
-        kept = self.unlisted.after(self.by_queue, self.books.index, found.queues)
+        returning = self.unlisted.returning(facts.queues, self.books.index)
+        returned = came_back(facts.queues, self.unlisted.index.keys[returning])
+        unlisted = self.unlisted.after(self.by_queue, self.books.index, facts.queues)
         account = self.with_returned(returning) if len(returning) else self
-        return replace(
-            account.advanced(found, snapshot, before, now, rings, returned),
-            unlisted=kept,
-        )
+        if in_part(snapshot.observation):
+            account = account.advanced_in_part(facts, snapshot, before)
+        else:
+            since_rings = rings or (facts, before)
+            account = account.advanced(
+                facts, snapshot, before, now.addresses, since_rings, returned
+            )
+        return replace(account, unlisted=unlisted)
 
     def with_returned(self, returning: Positions) -> "MessageAccount":
-        """With the books of queues that are listed again, as if the poll before had listed them."""
-        known = self.books.index
+        """Return the account with the books of queues that are listed again, as if the poll before had listed them."""
+        listed = self.books.index
         unlisted = self.unlisted
-        index = with_rows(unlisted.index, returning, known, np.arange(len(known)))
+        index = with_rows(unlisted.index, returning, listed, np.arange(len(listed)))
         parts: dict[str, Any] = {
             name: joined(
-                unlisted.parts[name], part, index, saved_only=name not in WHOLE
+                unlisted.parts[name],
+                part,
+                index,
+                saved_only=name not in WHOLE,
             )
             for name, part in self.by_queue.items()
         }
@@ -86,180 +98,231 @@ class MessageAccount:
 
     @property
     def by_queue(self) -> dict[str, RowState]:
-        """The parts that have a row for each queue, and of which something outlives the agent."""
-        parts = {one.name: getattr(self, one.name) for one in fields(self)}
+        """The parts by queue of which something outlives the agent."""
+        parts = {part.name: getattr(self, part.name) for part in fields(self)}
         return {
             name: part
             for name, part in parts.items()
             if isinstance(part, RowState) and part.BY is By.QUEUE
         }
 
+    def advanced_in_part(
+        self, facts: Facts, snapshot: Snapshot, before: Seen
+    ) -> "MessageAccount":
+        """Return the account after a poll that a budget kept from listing all queues or addresses.
+
+        What comes into view has a past, and an address has queues that are not seen.
+        """
+        books = self.books.advance(facts, watched=False)
+        ring_losses = self.ring_losses.advance(facts, before, books, snapshot)
+        account = replace(
+            self.begun_anew(),
+            books=books,
+            ring_losses=ring_losses,
+            returns=self.returns,
+        )
+        account = account.without_addresses(facts, snapshot)
+        return account.finished(self, facts, snapshot, before, watched=False)
+
     def advanced(
         self,
-        found: Facts,
+        facts: Facts,
         snapshot: Snapshot,
         before: Seen,
-        now: Seen,
-        rings: tuple[Facts, Seen] | None,
+        join: AddressJoin,
+        rings: tuple[Facts, Seen],
         returned: Mask,
     ) -> "MessageAccount":
-        """As `advance`, which has brought back the books of the queues that are `returned`."""
-        if in_part(
-            snapshot.observation
-        ):  # what comes into view has a past; an address has queues that are not seen
-            books = self.books.advance(found, watched=False)
-            by_rings = self.ring_losses.advance(found, before, books, snapshot)
-            part = replace(
-                self.begun_anew(),
-                books=books,
-                ring_losses=by_rings,
-                returns=self.returns,
-            )
-            return part.without_addresses(found, snapshot).finished(
-                self, found, snapshot, before, watched=False
-            )
-        ring_found, ring_before = rings or (found, before)
-        watched = self.watched and not found.restarted
-        join = now.addresses
-        books = self.books.advance(found, watched=watched)
+        """Return the account after a poll that listed all queues and addresses.
+
+        returned: (queues,) True where the queue is listed again, and its books have been brought back.
+        """
+        watched = self.watched and not facts.restarted
+        account = replace(self, books=self.books.advance(facts, watched=watched))
+        account = account.with_arrivals(
+            facts, snapshot, join, returned, watched=watched
+        )
+        ring_losses = self.ring_losses.advance(*rings, account.books, snapshot)
+        account = replace(account, ring_losses=ring_losses, watched=True)
+        if read(snapshot, snapshot.addresses, "addresses") is None:
+            account = account.without_addresses(facts, snapshot)
+        else:
+            account = account.with_operators(facts, snapshot, join, watched=watched)
+        return account.finished(self, facts, snapshot, before, watched=watched)
+
+    def with_arrivals(
+        self,
+        facts: Facts,
+        snapshot: Snapshot,
+        join: AddressJoin,
+        returned: Mask,
+        *,
+        watched: bool,
+    ) -> "MessageAccount":
+        """Return the account with what addresses routed, with and without queues, and with duplicates."""
         addresses = read(snapshot, snapshot.addresses, "addresses")
         wildcards = self.wildcards
         bare = self.bare
         if addresses is not None:
             wildcards = wildcards.advance(
-                snapshot, found.queues, addresses, watched=watched
+                snapshot, facts.queues, addresses, watched=watched
             )
             bare = bare.advance(
-                found, snapshot, join, addresses, wildcards, watched=watched
+                facts, snapshot, join, addresses, wildcards, watched=watched
             )
-        known = AlsoKnown(wildcards, self.bare.by_queue(join), returned)
+        also = AlsoKnown(wildcards, self.bare.by_queue(join), returned)
         arrivals = self.address_books.advance(
-            found, snapshot, join, books, known, watched=watched
+            facts, snapshot, join, self.books, also, watched=watched
         )
-        account = replace(
+        if addresses is not None:
+            bare = bare.with_queues(join, arrivals)
+        return replace(
             self,
-            books=books,
             wildcards=wildcards,
-            bare=bare if addresses is None else bare.with_queues(join, arrivals),
+            bare=bare,
             address_books=arrivals,
-            duplicates=self.duplicates.advance(found, snapshot, join, arrivals),
-            ring_losses=self.ring_losses.advance(
-                ring_found, ring_before, books, snapshot
-            ),
-            watched=True,
+            duplicates=self.duplicates.advance(facts, snapshot, join, arrivals),
         )
-        if addresses is None:
-            account = account.without_addresses(found, snapshot)
-        else:
-            account = account.with_operators(
-                found, snapshot, self.visits, join, watched=watched
-            )
-        return account.finished(self, found, snapshot, before, watched=watched)
 
     def finished(
         self,
         before: "MessageAccount",
-        found: Facts,
+        facts: Facts,
         snapshot: Snapshot,
         last: Seen,
         *,
         watched: bool,
     ) -> "MessageAccount":
-        """With what was given back and is in doubt, and which losses that conditions judge go on since `last`."""
-        returns = self.returns.advance(
-            found, snapshot, last, self.books, self.moves, watched=watched
-        )
-        in_doubt = before.in_doubt.advance(found, snapshot, self.books)
-        of = self.address_books
-        duplicates = self.duplicates
-        compared = of.index is found.queues
-        nothing = np.full(len(found.queues), np.nan)
-        drops = found.parked & (of.policy == Missing.DROPPED) if compared else False
-        moves = found.d_added + found.d_settled + found.d_expired + found.d_killed > 0
-        gap = np.abs(self.books.unexplained)
-        amounts = (
-            duplicates.duplicate if duplicates.index is found.queues else nothing,
-            of.unwanted if compared else nothing,
-            np.where(self.placeless(found, snapshot), self.books.killed, np.nan),
-            np.where(drops, of.dropped, np.nan) if compared else nothing,
-            np.where(gap > np.where(moves, SKEW, 0.0), gap, 0.0 * gap),
-            self.rollbacks.rolled_back
-            if self.rollbacks.index is found.queues
-            else nothing,
-            self.dead_letters.reindexed(found.queues).purged,
-            returns.from_rows,
-        )
-        came = of.routed if compared else self.books.came
-        prepared = in_doubt.since if in_doubt.read else {}
-        in_hands = in_doubt.bounds[1], in_doubt.rest[0]
-        going_on = before.losses.advance(
-            found, amounts, came, *in_hands, prepared, snapshot.producers
-        )
-        return replace(self, returns=returns, in_doubt=in_doubt, losses=going_on)
+        """Return the account with what was given back and is in doubt, and with the losses that conditions judge.
 
-    def placeless(self, found: Facts, snapshot: Snapshot) -> Mask:
-        """Queues whose messages are gone after their last delivery: none that a dead-letter address without a queue
-        makes one for, or that was ever sent any and passes them on.
+        before: the account of the poll before. last: the numbers of that poll.
+        """
+        returns = self.returns.advance(
+            facts, snapshot, last, self.books, self.moves, watched=watched
+        )
+        in_doubt = before.in_doubt.advance(facts, snapshot, self.books)
+        account = replace(self, returns=returns, in_doubt=in_doubt)
+        arrivals = self.address_books
+        has_arrivals = arrivals.index is facts.queues
+        _, most_in_doubt = in_doubt.bounds
+        least_held_by_none = in_doubt.rest[0]
+        losses = before.losses.advance(
+            facts,
+            account.amounts(facts, snapshot),
+            arrivals.routed if has_arrivals else self.books.came,
+            most_in_doubt,
+            least_held_by_none,
+            in_doubt.since if in_doubt.read else {},
+            snapshot.producers,
+        )
+        return replace(account, losses=losses)
+
+    def amounts(self, facts: Facts, snapshot: Snapshot) -> tuple[Column, ...]:
+        """(queues,) The messages of each kind of loss that conditions judge, in the order of the lines of `Losses`."""
+        arrivals = self.address_books
+        duplicates = self.duplicates.duplicate
+        unwanted = arrivals.unwanted
+        dropped = arrivals.dropped
+        rolled_back = self.rollbacks.rolled_back
+        nothing = np.full(len(facts.queues), np.nan)
+        if arrivals.index is facts.queues:
+            is_target = facts.parked & (arrivals.policy == Missing.DROPPED)
+            dropped = np.where(is_target, dropped, np.nan)
+        else:
+            unwanted = nothing
+            dropped = nothing
+        if self.duplicates.index is not facts.queues:
+            duplicates = nothing
+        if self.rollbacks.index is not facts.queues:
+            rolled_back = nothing
+        is_placeless = self.placeless(facts, snapshot)
+        return (
+            duplicates,
+            unwanted,
+            np.where(is_placeless, self.books.killed, np.nan),
+            dropped,
+            self.unexplained(facts),
+            rolled_back,
+            self.dead_letters.reindexed(facts.queues).purged,
+            self.returns.from_rows,
+        )
+
+    def unexplained(self, facts: Facts) -> Column:
+        """(queues,) Messages that no reason explains; 0 if so few may be between the reads of one row."""
+        gap = np.abs(self.books.unexplained)
+        changes = facts.d_added + facts.d_settled + facts.d_expired + facts.d_killed
+        noise = np.where(changes > 0, SKEW, 0.0)
+        return np.where(gap > noise, gap, 0.0 * gap)
+
+    def placeless(self, facts: Facts, snapshot: Snapshot) -> Mask:
+        """(queues,) True where messages are lost after their last delivery.
+
+        They are not lost where a dead-letter address makes a queue for them, or has ever been sent any and passes them
+        on.
         """
         addresses = snapshot.addresses
         targets = self.visits.targets
-        if (
-            addresses is None
-            or targets.queues is not found.queues
-            or targets.addresses is not addresses.index
-        ):
-            return np.zeros(len(found.queues), np.bool_)
-        used = (addresses["messages_added"] > 0) | (
-            addresses["makes_dead_letter_queues"] > 0
-        )
-        placeless: Mask = (
-            self.dead_letters.placeless
-            & ~found.parked
-            & ~np.append(used, np.False_)[targets.dead]
-        )
-        return placeless
+        nowhere = np.zeros(len(facts.queues), np.bool_)
+        if addresses is None or targets.queues is not facts.queues:
+            return nowhere
+        if targets.addresses is not addresses.index:
+            return nowhere
+        has_arrivals = addresses["messages_added"] > 0
+        makes_queues = addresses["makes_dead_letter_queues"] > 0
+        # The last element is for queues without a dead-letter address: position -1.
+        is_used = np.append(has_arrivals | makes_queues, np.False_)[targets.dead]
+        return np.asarray(self.dead_letters.placeless & ~facts.parked & ~is_used)
 
-    def without_addresses(self, found: Facts, snapshot: Snapshot) -> "MessageAccount":
-        moves = self.moves.advance(
-            found, snapshot, self.books, None, self.returns.pages(found)
-        )
+    def without_addresses(self, facts: Facts, snapshot: Snapshot) -> "MessageAccount":
+        """Return the account after a poll that did not read addresses."""
+        pages = self.returns.pages(facts)
         return replace(
-            self, moves=moves, dead_letters=self.dead_letters.unsure(found.queues)
+            self,
+            moves=self.moves.advance(facts, snapshot, self.books, None, pages),
+            dead_letters=self.dead_letters.unsure(facts.queues),
         )
 
     def with_operators(
         self,
-        found: Facts,
+        facts: Facts,
         snapshot: Snapshot,
-        last: Visits,
         join: AddressJoin,
         *,
         watched: bool,
     ) -> "MessageAccount":
-        """With what one counter of the broker counts in two ways. last: of the poll before."""
+        """Return the account with what one counter of the broker counts in two ways."""
         assert snapshot.queues is not None  # noqa: S101 - there are facts of them
         sent = self.duplicates.rose
-        has_address = snapshot.queues["has_dead_letter_address"]
-        to_wildcard = self.wildcards.reaches
-        visits = last.advance(
-            found, snapshot, join, self.books, sent, to_wildcard, watched=watched
-        )
-        unlisted = self.ring_losses.unlisted
-        letters = self.dead_letters.advance(
-            found,
-            has_address,
+        visits = self.visits.advance(
+            facts,
+            snapshot,
+            join,
             self.books,
-            last,
+            sent,
+            self.wildcards.reaches,
+            watched=watched,
+        )
+        letters = self.dead_letters.advance(
+            facts,
+            snapshot.queues["has_dead_letter_address"],
+            self.books,
+            self.visits,
             visits,
             watched=watched,
-            unlisted=unlisted,
+            unlisted=self.ring_losses.unlisted,
         )
-        visits = visits.with_strangers(letters.dead) if len(sent) else visits
-        known = visits if len(sent) else None
-        pages = self.returns.pages(found)
-        moves = self.moves.advance(found, snapshot, self.books, known, pages)
+        producers_were_read = len(sent) > 0
+        if producers_were_read:
+            visits = visits.with_strangers(letters.dead)
+        moves = self.moves.advance(
+            facts,
+            snapshot,
+            self.books,
+            visits if producers_were_read else None,
+            self.returns.pages(facts),
+        )
         rollbacks, tenure = self.rollbacks.advance(
-            found,
+            facts,
             snapshot,
             join,
             self.address_books,
@@ -279,15 +342,17 @@ class MessageAccount:
         )
 
     def glanced(
-        self, found: Facts, snapshot: Snapshot, before: Seen, *, goes_on: bool = False
+        self, facts: Facts, snapshot: Snapshot, before: Seen, *, goes_on: bool = False
     ) -> "MessageAccount":
-        """After a poll between two that are judged: what rings lose, of the queues that were judged last. goes_on: it
-        is not the first since then.
+        """Return the account after a poll between two that are judged: with what rings lose.
+
+        It is by the queues that were judged last. goes_on: it is not the first poll since then.
         """
         judged = self.books.index
-        books = self.books.advance(found, watched=self.watched)
-        losses = self.ring_losses.advance(found, before, books, snapshot)
-        losses = losses.with_growth_of(self.ring_losses) if goes_on else losses
+        books = self.books.advance(facts, watched=self.watched)
+        losses = self.ring_losses.advance(facts, before, books, snapshot)
+        if goes_on:
+            losses = losses.with_growth_of(self.ring_losses)
         # What counts when it is seen at several polls is of those that are judged.
         books = replace(
             books.reindexed(judged), gaps=self.books.gaps, unheld=self.books.unheld
@@ -304,30 +369,26 @@ class MessageAccount:
 
     @property
     def late(self) -> Column:
-        """Per queue, what expired before it was added, at most: no more than what its address routed to none."""
-        of = self.address_books
-        nowhere = (
-            np.where(of.partly > 0, np.inf, of.most)
-            if of.index is self.books.index
-            else np.inf
-        )
-        return np.fmin(self.books.late, self.books.on_arrival + nowhere)
+        """(queues,) Messages that expired before they were added, at most: no more than the address routed to none."""
+        books = self.books
+        arrivals = self.address_books
+        if arrivals.index is not books.index:
+            return np.fmin(books.late, books.on_arrival + np.inf)
+        to_no_queue = np.where(arrivals.partly > 0, np.inf, arrivals.most)
+        return np.fmin(books.late, books.on_arrival + to_no_queue)
 
     def begun_anew(self) -> "MessageAccount":
-        """Another process counts from now on: what was counted stays, but nothing by the keys of its addresses."""
+        """Return the account for another process: what was counted stays, but nothing by the keys of its addresses."""
         ends = {"visits", "watched", "unlisted"}
         parts = {
-            one.name: getattr(self, one.name)
-            for one in fields(self)
-            if one.name not in ends
+            part.name: getattr(self, part.name).begun_anew()
+            for part in fields(self)
+            if part.name not in ends
         }
-        return MessageAccount(
-            **{name: part.begun_anew() for name, part in parts.items()}
-        )
+        return MessageAccount(**parts)
 
 
 def in_part(observation: Observation) -> bool:
-    """Whether a budget hides queues or addresses at this poll, or did at the one before."""
-    return bool(
-        LISTED & ({one.what for one in observation.left_out} | observation.late.keys())
-    )
+    """Return whether a budget hides queues or addresses at this poll, or did at the one before."""
+    hidden = {part.what for part in observation.left_out}
+    return bool(LISTED & (hidden | observation.late.keys()))

@@ -1,4 +1,4 @@
-"""Addresses without a queue of their own: what was sent to them reached no queue, or one of a wildcard or a divert.
+"""Addresses without a queue of their own: their messages reached no queue, or one of a wildcard or a divert.
 
 An address outlives its queues, and its account of what was unrouted goes on when it gets a queue or loses its last one.
 """
@@ -23,152 +23,186 @@ MOST_KEPT = 10_000
 
 
 class Kept(NamedTuple):
-    """Of an address that is not listed: what was unrouted in all, the broker's counter of it then, and since when."""
+    """The numbers of an address that is not listed."""
 
     unrouted: float
+    """Messages in all."""
     counter: float
+    """The broker's counter of these when the address was listed last."""
     since: float
 
 
 @dataclass(frozen=True, slots=True)
 class BareAddresses(RowState):
-    """Per address. bare: it has no queue, and applications send to it. since: when it was polled first, broker's clock.
-    unrouted: messages since then, in all. routed: those that the broker counts as routed while it has no queue.
-    counter, own: U and R at the last poll. to_wildcard, diverted: a wildcard or a divert gets what is routed. kept: by
-    name, of addresses that are not listed.
-    """
+    """All columns are by address."""
 
     bare: Mask = mask(saved=False)
+    """True where it has no queue, and applications send to it."""
     since: Column = column(saved=False)
+    """When it was polled first, by the broker's clock."""
     unrouted: Column = column(0.0, saved=False)
+    """Unrouted messages since then, in all."""
     routed: Column = column(0.0, saved=False)
+    """Messages that the broker counts as routed while the address has no queue."""
     counter: Column = column(saved=False)
+    """U at the last poll."""
     own: Column = column(saved=False)
+    """R at the last poll."""
     to_wildcard: Mask = mask(saved=False)
+    """True where a wildcard gets what is routed."""
     diverted: Mask = mask(saved=False)
+    """True where a divert gets what is routed."""
     kept: Mapping[str, Kept] = unindexed(dict)
+    """The numbers of addresses that are not listed, by name."""
 
     def advance(
-        self, found: Facts, snapshot: Snapshot, join: AddressJoin, addresses: Table[AddressRow], wildcards: Wildcards,
-        *, watched: bool,
-    ) -> "BareAddresses":  # fmt: skip
-        """wildcards: of this poll. watched: as of `QueueBooks.advance`."""
-        before = self.returned(addresses, restarted=found.restarted)
-        unrouted = addresses["messages_unrouted"]
-        routed = addresses["messages_added"]
-        from_zero = watched or found.restarted
-        unrouted_now = rises(
-            before.counter, unrouted, self.index, addresses.index, watched=from_zero
-        )
-        routed_now = rises(
-            before.own, routed, self.index, addresses.index, watched=from_zero
-        )
-        bare = without_queue(addresses, join)
-        # What was routed while it still had a queue went there.
-        was_bare = before.bare | new_rows(addresses.index, self.index)
-        return BareAddresses(
-            index=addresses.index,
-            bare=bare,
-            since=put(before.since, np.isnan(before.since), found.now),
-            unrouted=before.unrouted + np.where(bare, unrouted_now, 0.0),
-            routed=before.routed + np.where(bare & was_bare, routed_now, 0.0),
-            counter=np.where(np.isnan(unrouted), before.counter, unrouted),
-            own=np.where(np.isnan(routed), before.own, routed),
+        self,
+        facts: Facts,
+        snapshot: Snapshot,
+        join: AddressJoin,
+        addresses: Table[AddressRow],
+        wildcards: Wildcards,
+        *,
+        watched: bool,
+    ) -> "BareAddresses":
+        """Return the addresses after one more poll. wildcards: of this poll. watched: as for `QueueBooks.advance`."""
+        before = self.returned(addresses, restarted=facts.restarted)
+        is_new = new_rows(addresses.index, self.index)
+        starts_at_zero = is_new & (watched or facts.restarted)
+        is_bare = without_queue(addresses, join)
+        after = before.with_counters(addresses, is_new, starts_at_zero, is_bare)
+        return replace(
+            after,
+            bare=is_bare,
+            since=put(before.since, np.isnan(before.since), facts.now),
             to_wildcard=wildcards.reaches,
             diverted=with_divert(addresses.index, snapshot),
-            kept=before.kept,
+        )
+
+    def with_counters(
+        self,
+        addresses: Table[AddressRow],
+        is_new: Mask,
+        starts_at_zero: Mask,
+        is_bare: Mask,
+    ) -> "BareAddresses":
+        """Return the addresses with what was unrouted and routed since the poll before.
+
+        is_new, starts_at_zero: (addresses,) True where it was not listed before, or its counters began since then.
+        """
+        unrouted = addresses["messages_unrouted"]
+        routed = addresses["messages_added"]
+        unrouted_now = rises(self.counter, unrouted, starts_at_zero)
+        routed_now = rises(self.own, routed, starts_at_zero)
+        # What was routed while it still had a queue went there.
+        was_bare = self.bare | is_new
+        return replace(
+            self,
+            unrouted=self.unrouted + np.where(is_bare, unrouted_now, 0.0),
+            routed=self.routed + np.where(is_bare & was_bare, routed_now, 0.0),
+            counter=np.where(np.isnan(unrouted), self.counter, unrouted),
+            own=np.where(np.isnan(routed), self.own, routed),
         )
 
     def returned(
         self, addresses: Table[AddressRow], *, restarted: bool
     ) -> "BareAddresses":
-        """By the rows of `addresses`, with what is kept of those that are listed again; others are kept."""
+        """Return the state by the rows of `addresses`: those that are listed again have the numbers that were kept.
+
+        The numbers of addresses that are no longer listed are kept.
+        """
         index = addresses.index
         if index is self.index:
             return self
-        moved = self.reindexed(index)
-        kept = {**self.kept, **self._numbers_of(index.positions(self.index.keys) < 0)}
-        rows: list[int] = []
-        numbers: list[Kept] = []
+        is_gone = index.positions(self.index.keys) < 0
+        kept = {**self.kept, **self._numbers_of(is_gone)}
+        numbers: dict[int, Kept] = {}
         for row in index.new_since(self.index).tolist() if kept else ():
-            known = kept.pop(index.rows[row].name, None)
-            if known is not None:
-                rows.append(row)
-                numbers.append(known)
+            name = index.rows[row].name
+            if name in kept:
+                numbers[row] = kept.pop(name)
         while len(kept) > MOST_KEPT:
-            del kept[next(iter(kept))]
-        if not rows:
-            return replace(moved, kept=kept)
-        unrouted = moved.unrouted.copy()
-        unrouted[rows] = [known.unrouted for known in numbers]
-        counter = moved.counter.copy()
-        counter[rows] = (
-            0.0 if restarted else [known.counter for known in numbers]
-        )  # a broker that starts counts from 0
-        since = moved.since.copy()
-        since[rows] = [known.since for known in numbers]
-        return replace(
-            moved, unrouted=unrouted, counter=counter, since=since, kept=kept
-        )
+            oldest = next(iter(kept))
+            del kept[oldest]
+        after = replace(self.reindexed(index), kept=kept)
+        return after.with_numbers(numbers, restarted=restarted)
+
+    def with_numbers(
+        self, numbers: Mapping[int, Kept], *, restarted: bool
+    ) -> "BareAddresses":
+        """Return the state with the numbers of some addresses, by their positions."""
+        if not numbers:
+            return self
+        rows = [*numbers]
+        unrouted = self.unrouted.copy()
+        counter = self.counter.copy()
+        since = self.since.copy()
+        unrouted[rows] = [number.unrouted for number in numbers.values()]
+        counter[rows] = [number.counter for number in numbers.values()]
+        since[rows] = [number.since for number in numbers.values()]
+        if restarted:
+            counter[rows] = 0.0  # a broker that starts counts from 0
+        return replace(self, unrouted=unrouted, counter=counter, since=since)
 
     def _numbers_of(self, wanted: Mask | np.bool_) -> dict[str, Kept]:
-        """By name, of the addresses that are `wanted` and have lost something."""
-        numbers: dict[str, Kept] = {}
-        for row in np.flatnonzero((self.unrouted > 0) & wanted).tolist():
-            unrouted = self.unrouted[row]
-            counter = self.counter[row]
-            since = self.since[row]
-            numbers[self.index.rows[row].name] = Kept(
-                float(unrouted), float(counter), float(since)
-            )
-        return numbers
+        """Return by name the numbers of the addresses that are `wanted` and have unrouted messages."""
+        rows = np.flatnonzero((self.unrouted > 0) & wanted)
+        numbers = map(
+            Kept,
+            self.unrouted[rows].tolist(),
+            self.counter[rows].tolist(),
+            self.since[rows].tolist(),
+        )
+        names = [row.name for row in self.index.rows[rows]]
+        return dict(zip(names, numbers, strict=True))
 
     def with_queues(self, join: AddressJoin, books: AddressBooks) -> "BareAddresses":
-        """With what the account of addresses with queues says, so that it goes on when the last queue goes."""
+        """Return the state with the numbers of addresses with queues, so that it goes on when the last queue goes."""
         if books.index is not join.queues or not len(join.at):
             return self
-        listed = join.at >= 0
+        is_listed = join.at >= 0
+        of_queues = or_zero(books.unrouted - books.refused)
         unrouted = self.unrouted.copy()
-        unrouted[join.at[listed]] = or_zero(books.unrouted - books.refused)[listed]
+        unrouted[join.at[is_listed]] = of_queues[is_listed]
         return replace(self, unrouted=unrouted)
 
     def by_queue(self, join: AddressJoin) -> Column:
-        """What was unrouted at each queue's address until the last poll, 0 where that is not known."""
+        """(queues,) Unrouted messages of the address until the last poll, 0 where that is not known."""
         if join.addresses is None or not len(self.index):
             return np.zeros(len(join.at))
-        at = join.addresses.positions_in(self.index)
-        return take_or_fill(take_or_fill(self.unrouted, at, 0.0), join.at, 0.0)
+        positions = join.addresses.positions_in(self.index)
+        by_address = take_or_fill(self.unrouted, positions, 0.0)
+        return take_or_fill(by_address, join.at, 0.0)
 
     def begun_anew(self) -> "BareAddresses":
-        """Another process counts from 0 on, and numbers addresses otherwise: what was unrouted is kept by name."""
+        """Return the state for another process, which counts from 0 on and has other keys: numbers are kept by name."""
         numbers = {
-            name: known._replace(counter=0.0)
-            for name, known in self._numbers_of(np.True_).items()
+            name: number._replace(counter=0.0)
+            for name, number in self._numbers_of(np.True_).items()
         }
         return BareAddresses(kept={**self.kept, **numbers})
 
     @property
     def totals(self) -> dict[str, Kept]:
-        """By name, also of those that are not listed."""
+        """The numbers of all addresses by name, also of those that are not listed."""
         return {**self.kept, **self._numbers_of(np.True_)}
 
 
 def without_queue(addresses: Table[AddressRow], join: AddressJoin) -> Mask:
-    """Addresses that have no queue, and to which applications send."""
-    bare = np.ones(len(addresses), np.bool_)
-    bare[join.at[join.at >= 0]] = False
-    by_broker = (
-        addresses.index.column(
-            "of the broker", lambda row: row.name.startswith(SENT_TO_BY_BROKER)
-        )
-        > 0
-    )
+    """(addresses,) True where it has no queue, and applications send to it."""
+    has_queue = np.zeros(len(addresses), np.bool_)
+    has_queue[join.at[join.at >= 0]] = True
+    by_broker = addresses.index.column("of the broker", is_sent_to_by_broker) > 0
     is_temporary = addresses["temporary"] > 0
-    return bare & ~by_broker & ~is_temporary
+    return ~has_queue & ~by_broker & ~is_temporary
+
+
+def is_sent_to_by_broker(row: AddressRow) -> bool:
+    return row.name.startswith(SENT_TO_BY_BROKER)
 
 
 def with_divert(addresses: Index[AddressRow], snapshot: Snapshot) -> Mask:
-    """Addresses of which a divert takes messages."""
+    """(addresses,) True where a divert takes messages."""
     diverted = np.zeros(len(addresses), np.bool_)
     if snapshot.diverts:
         sources = {source for source, _ in snapshot.diverts}

@@ -1,4 +1,4 @@
-"""What became of messages, by fate: at least and at most so many. Columns by the queues' rows."""
+"""The fates of messages: for each, at least and at most how many messages met it; columns are by queue."""
 
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
@@ -6,7 +6,7 @@ from enum import StrEnum
 import numpy as np
 
 from penstock.account.account import MessageAccount
-from penstock.account.address_books import Missing
+from penstock.account.address_books import AddressBooks, Missing
 from penstock.account.wildcards import expression_of, is_wildcard
 from penstock.core.catalogues import read_toml
 from penstock.core.table import Column, Index, Mask, Table
@@ -28,7 +28,7 @@ ADDRESS_FATES = (
 """Of messages that came to no queue; each queue has those of its address."""
 FATES = (*QUEUE_FATES, *ADDRESS_FATES)
 HANDLED = "acknowledged"
-"""What is to become of messages."""
+"""The fate that messages should meet."""
 UNCOMMITTED = "uncommitted"
 """Sent in transactions that are open, and in no queue yet."""
 
@@ -57,7 +57,7 @@ LOSSES = tuple(
 
 
 def outcome_of(fate: str) -> FateOutcome:
-    """Never that all is well of a fate that the catalogue does not know."""
+    """Return the outcome of a fate: of one that the catalogue does not know, that messages may be lost."""
     return OUTCOMES.get(fate, FateOutcome.POSSIBLY_LOST)
 
 
@@ -66,55 +66,63 @@ Bounds = tuple[Column, Column]
 
 
 def queue_fates(account: MessageAccount, queues: Table[QueueRow]) -> dict[str, Bounds]:
-    """By fate; NaN where nothing is known of it."""
+    """Return the bounds of each fate by queue; NaN where nothing is known."""
     polled = polled_fates(account, queues)
-    if not account.books.partly.any():
+    is_partly = account.books.partly > 0
+    if not is_partly.any():
         return polled
-    loses = {
-        "evicted": ~np.isnan(queues["ring_limit"]),
-        "replaced": queues["last_value"] > 0,
-    }
-    partly = account.books.partly > 0
-    more = {fate: partly & loses.get(fate, True) for fate in polled}
-    return {
-        fate: (low, np.where(more[fate], np.inf, high))
-        for fate, (low, high) in polled.items()
-    }
+    # What came and left unseen as the broker went down may have met any fate that the queue allows.
+    has_ring = ~np.isnan(queues["ring_limit"])
+    has_last_values = queues["last_value"] > 0
+    allows = {"evicted": has_ring, "replaced": has_last_values}
+    fates = {}
+    for fate, (low, high) in polled.items():
+        is_unbounded = is_partly & allows.get(fate, True)
+        fates[fate] = (low, np.where(is_unbounded, np.inf, high))
+    return fates
 
 
 def polled_fates(account: MessageAccount, queues: Table[QueueRow]) -> dict[str, Bounds]:
-    """Without what came and left unseen as the broker went down: these sum up to what came."""
+    """Return the fates without what came and left unseen as the broker went down: these sum up to what came."""
     books = account.books
-    most = np.where(
-        np.isnan(books.lost), np.nan, np.fmax(books.lost, books.lacking + account.late)
-    )
-    ring = ~np.isnan(queues["ring_limit"])
-    lasts = queues["last_value"] > 0
-    either = ring & lasts
-    nothing = np.zeros(len(most))
-
-    def lost(where: Mask) -> Bounds:
-        return np.where(where, np.where(either, nothing, books.lost), 0.0), np.where(
-            where, most, 0.0
-        )
-
-    killed = np.nan_to_num(books.killed)
     letters = account.dead_letters
-    settled = np.nan_to_num(books.acknowledged)
     moves = account.moves
+    evicted, replaced = lost_fates(account, queues)
+    killed = np.nan_to_num(books.killed)
+    settled = np.nan_to_num(books.acknowledged)
+    most_acknowledged = np.fmax(settled - moves.moved, moves.acknowledged)
+    most_moved = np.fmax(settled - moves.acknowledged, moves.moved)
+    most_dead = np.fmax(killed - letters.purged, letters.dead)
+    most_purged = np.fmax(killed - letters.dead, letters.purged)
     return {
-        "acknowledged": (
-            moves.acknowledged,
-            np.fmax(settled - moves.moved, moves.acknowledged),
-        ),
-        "moved": (moves.moved, np.fmax(settled - moves.acknowledged, moves.moved)),
+        "acknowledged": (moves.acknowledged, most_acknowledged),
+        "moved": (moves.moved, most_moved),
         "expired": (books.expired, books.expired),
-        "dead_lettered": (letters.dead, np.fmax(killed - letters.purged, letters.dead)),
-        "purged": (letters.purged, np.fmax(killed - letters.dead, letters.purged)),
-        "evicted": lost(ring),
-        "replaced": lost(lasts),
+        "dead_lettered": (letters.dead, most_dead),
+        "purged": (letters.purged, most_purged),
+        "evicted": evicted,
+        "replaced": replaced,
         "lost_at_restart": (books.lost_at_restart, books.lost_at_restart),
     }
+
+
+def lost_fates(
+    account: MessageAccount, queues: Table[QueueRow]
+) -> tuple[Bounds, Bounds]:
+    """Return the messages that a ring evicted, and those that a last value replaced."""
+    books = account.books
+    is_unknown = np.isnan(books.lost)
+    most = np.fmax(books.lost, books.lacking + account.late)
+    most = np.where(is_unknown, np.nan, most)
+    has_ring = ~np.isnan(queues["ring_limit"])
+    has_last_values = queues["last_value"] > 0
+    # With both, each message that is lost may be either.
+    least = np.where(has_ring & has_last_values, 0.0, books.lost)
+
+    def lost(where: Mask) -> Bounds:
+        return np.where(where, least, 0.0), np.where(where, most, 0.0)
+
+    return lost(has_ring), lost(has_last_values)
 
 
 def kept_elsewhere(
@@ -122,10 +130,11 @@ def kept_elsewhere(
     queues: Table[QueueRow],
     addresses: Table[AddressRow] | None,
 ) -> dict[str, Mask]:
-    """Of fates whose outcome is `KEPT_OR_LOST`: the queues whose messages of that fate are in another address's."""
+    """(queues,) By fate with the outcome `KEPT_OR_LOST`: True where its messages are at another address."""
+    has_expiry_address = queues["has_expiry_address"] > 0
+    goes_nowhere = expiry_reaches_no_queue(queues.index, addresses)
     return {
-        "expired": (queues["has_expiry_address"] > 0)
-        & ~expiry_reaches_no_queue(queues.index, addresses),
+        "expired": has_expiry_address & ~goes_nowhere,
         "dead_lettered": ~account.dead_letters.placeless,
         "purged": np.zeros(len(queues), np.bool_),
     }
@@ -134,18 +143,17 @@ def kept_elsewhere(
 def expiry_reaches_no_queue(
     queues: Index[QueueRow], addresses: Table[AddressRow] | None
 ) -> Mask:
-    """The queues whose expiry address is known, and has no queue that gets what expires.
+    """(queues,) True where the expiry address is known, and has no queue that gets what expires.
 
-    addresses: None where they were not read. One that has routed all that came to it had a queue.
+    addresses: None where they were not read. An address that has routed all that came to it had a queue.
     """
     with_queue = {row.address for row in queues}
     wildcards = [
         expression_of(address) for address in with_queue if is_wildcard(address)
     ]
     if addresses is not None:
-        routed_all = (addresses["messages_added"] > 0) & (
-            addresses["messages_unrouted"] == 0
-        )
+        has_routed = addresses["messages_added"] > 0
+        routed_all = has_routed & (addresses["messages_unrouted"] == 0)
         with_queue |= {row.name for row in addresses.index.rows[routed_all]}
 
     def has_queue(address: str) -> bool:
@@ -162,53 +170,80 @@ def expiry_reaches_no_queue(
 
 
 def address_fates(account: MessageAccount) -> dict[str, Bounds]:
-    """By fate, and `UNCOMMITTED`; NaN where the address was not read."""
-    of = account.address_books
-    duplicates = account.duplicates
-    read = ~np.isnan(of.routed0)
-    # What is missing and not booked may be of any reason that is possible.
-    rest = np.where(np.isnan(of.most), np.inf, np.fmax(of.most - of.booked, 0.0))
-    rest = np.where(of.partly > 0, np.inf, rest)
-    possible = {
-        "dropped": np.isnan(of.policy) | (of.policy == Missing.DROPPED),
-        "rejected": np.isnan(of.policy) | (of.policy == Missing.REJECTED),
-        "unwanted": of.unfiltered == 0,
-    }
+    """Return the bounds of each fate and of `UNCOMMITTED` by queue; NaN where the address was not read."""
+    books = account.address_books
+    unrouted = books.unrouted - books.refused
     bounds = {
-        name: (getattr(of, name), getattr(of, name) + np.where(where, rest, 0.0))
-        for name, where in possible.items()
+        **fates_with_reason(books),
+        **fates_of_rollbacks(account),
+        "unrouted": (unrouted, unrouted),
+        "duplicate": duplicate_fate(account),
     }
-    # A client may be refused before its message is routed.
-    refuses = (of.policy == Missing.REJECTED) & (of.full > 0)
-    bounds["rejected"] = of.rejected, np.where(refuses, np.inf, bounds["rejected"][1])
-    rollbacks = account.rollbacks.reindexed(of.index)
-    rolled_back = rollbacks.rolled_back
-    missing = rollbacks.missing
-    undecided = np.fmax(rest - rollbacks.for_good, 0.0)
-    # Nothing that was read excludes a rollback, also where the reason is not known.
-    bounds["rolled_back"] = rolled_back, rolled_back + missing + undecided
-    bounds["missing"] = missing, missing + undecided
-    bounds[UNCOMMITTED] = np.zeros(len(read)), np.where(rollbacks.over, 0.0, undecided)
-    bounds["unrouted"] = (of.unrouted - of.refused,) * 2
-    if duplicates.index is of.index:
-        bounds["duplicate"] = (
-            duplicates.duplicate,
-            np.where(np.isnan(duplicates.most), np.inf, duplicates.most),
-        )
-    else:
-        bounds["duplicate"] = np.zeros(len(read)), np.full(len(read), np.inf)
+    is_read = ~np.isnan(books.routed0)
     return {
-        name: (np.where(read, low, np.nan), np.where(read, high, np.nan))
+        name: (np.where(is_read, low, np.nan), np.where(is_read, high, np.nan))
         for name, (low, high) in bounds.items()
     }
+
+
+def without_reason(books: AddressBooks) -> Column:
+    """(queues,) Messages that are missing and not booked, at most: they may have met any fate that is possible."""
+    not_booked = np.fmax(books.most - books.booked, 0.0)
+    is_unbounded = np.isnan(books.most) | (books.partly > 0)
+    return np.where(is_unbounded, np.inf, not_booked)
+
+
+def fates_with_reason(books: AddressBooks) -> dict[str, Bounds]:
+    """Return the messages that were missing because of the settings of the address and of its queues."""
+    rest = without_reason(books)
+    is_unknown = np.isnan(books.policy)
+    drops = books.policy == Missing.DROPPED
+    rejects = books.policy == Missing.REJECTED
+    more_dropped = np.where(is_unknown | drops, rest, 0.0)
+    more_rejected = np.where(is_unknown | rejects, rest, 0.0)
+    # A client may be refused before its message is routed.
+    has_refused = rejects & (books.full > 0)
+    most_rejected = np.where(has_refused, np.inf, books.rejected + more_rejected)
+    more_unwanted = np.where(books.unfiltered == 0, rest, 0.0)
+    return {
+        "dropped": (books.dropped, books.dropped + more_dropped),
+        "rejected": (books.rejected, most_rejected),
+        "unwanted": (books.unwanted, books.unwanted + more_unwanted),
+    }
+
+
+def fates_of_rollbacks(account: MessageAccount) -> dict[str, Bounds]:
+    """Return the messages that were rolled back, are missing for no known reason, or are not committed."""
+    books = account.address_books
+    rollbacks = account.rollbacks.reindexed(books.index)
+    rolled_back = rollbacks.rolled_back
+    missing = rollbacks.missing
+    undecided = np.fmax(without_reason(books) - rollbacks.for_good, 0.0)
+    nothing = np.zeros(len(books.index))
+    return {
+        # No number excludes a rollback, also where the reason is not known.
+        "rolled_back": (rolled_back, rolled_back + missing + undecided),
+        "missing": (missing, missing + undecided),
+        UNCOMMITTED: (nothing, np.where(rollbacks.over, 0.0, undecided)),
+    }
+
+
+def duplicate_fate(account: MessageAccount) -> Bounds:
+    """Return the duplicates by queue; without bounds where producers were not read."""
+    index = account.address_books.index
+    duplicates = account.duplicates
+    if duplicates.index is not index:
+        return np.zeros(len(index)), np.full(len(index), np.inf)
+    is_unbounded = np.isnan(duplicates.most)
+    return duplicates.duplicate, np.where(is_unbounded, np.inf, duplicates.most)
 
 
 def lost_to_clients(
     account: MessageAccount, queues: Index[QueueRow]
 ) -> Iterator[tuple[int, str, str, float, float]]:
-    """Of each client that is known to have lost messages: key of the queue, fate, client, at least, at most."""
+    """Yield the clients that lost messages: key of the queue, fate, client, at least and at most how many."""
     for key, clients in account.ring_losses.by_client.items():
-        if queues.positions(np.array([key]))[0] >= 0:
-            for client, (least, most, *_) in clients.items():
-                if most > 0:
-                    yield key, "evicted", client, least, most
+        is_listed = queues.positions(np.array([key]))[0] >= 0
+        for client, loss in clients.items():
+            if is_listed and loss.most > 0:
+                yield key, "evicted", client, loss.least, loss.most

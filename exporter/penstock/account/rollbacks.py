@@ -1,16 +1,17 @@
-"""What was routed and reaches no queue for good: rolled back by its producer, or for a reason that is not known.
+"""Messages that were routed and reach no queue for good: rolled back by their producer, or for no known reason.
 
 R counts a message as soon as it is sent, A only when its transaction is committed. So what the queues of an address
 lack may be in a transaction that is open, was rolled back, or was never meant to reach them: sent with a routing type
-that none of them has, or taken by an exclusive divert. The broker says of none which it is. Two things prove that no
-transaction will bring it any more: the only producer has committed something it sent later, or no producer is there,
-none is prepared and nothing comes for a while, as a session may outlive its producer (JmsTemplate).
+that none of them has, or taken by an exclusive divert. The broker does not say which. Two things prove that no
+transaction will bring it any more: the only producer has committed something that it sent later; or no producer is
+there, no transaction is prepared and nothing comes for a while, as a session may outlive its producer (JmsTemplate).
 
-It was rolled back for sure only where the same producer's messages do reach the queues, and it alone sent to the
-address since. Where no producer ever committed anything it is `missing`: possibly lost. Else it is one of the two.
+It was rolled back for sure only where messages of the same producer do reach the queues, and this producer alone sent
+to the address since. Where no producer ever committed anything it is `missing`: possibly lost. Else it is one of the
+two.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,8 +20,8 @@ from penstock.account.duplicates import Duplicates, Sent
 from penstock.account.reading import anonymous, read
 from penstock.account.visits import Visits
 from penstock.core.state import By, RowState, column, counter, mask
-from penstock.core.table import Column, Keys, Mask, take_or_fill
-from penstock.model import QueueKind, Snapshot
+from penstock.core.table import Column, Keys, Mask, Table, take_or_fill
+from penstock.model import ProducerRow, QueueKind, Snapshot
 from penstock.observation.facts import AddressJoin, Facts, or_zero
 
 LEFT_ALONE = 3
@@ -34,18 +35,18 @@ SEVERAL = -2
 
 @dataclass(frozen=True, slots=True)
 class Tenure(RowState):
-    """Per queue, of its address: the time in which one producer alone sends to it.
-
-    producer: its key, `NO_PRODUCER` or `SEVERAL`. lacked: messages that the queues lacked at its begin, at most: they
-    are of others. rolled_back: how many were rolled back by then. delivers: what it sends reaches the queues. listed:
-    some producer was, at the last poll.
-    """
+    """The time in which one producer alone sends to an address; all columns are by queue."""
 
     producer: Keys = column(NO_PRODUCER, dtype=np.int64, saved=False)
+    """Its key, `NO_PRODUCER` or `SEVERAL`."""
     lacked: Column = column(0.0, saved=False)
+    """Messages that the queues lacked when it began, at most: these are of others."""
     rolled_back: Column = column(0.0, saved=False)
+    """Messages that had been rolled back when it began."""
     delivers: Mask = mask(saved=False)
+    """True where its messages reach the queues."""
     listed: Mask = mask(saved=False)
+    """True where any producer was listed at the last poll."""
 
     def advance(
         self,
@@ -57,62 +58,74 @@ class Tenure(RowState):
         *,
         begins: Mask,
     ) -> "Tenure":
-        """present: the producer that is there now, `NO_PRODUCER` or `SEVERAL`. lacked, rolled_back: at the poll before.
-        arrives: something came to the queues since then. begins: they are compared first at this poll.
+        """Return the tenure after one more poll; all arrays are by queue.
+
+        Args:
+            join: of this poll.
+            present: the producer that is there now, `NO_PRODUCER` or `SEVERAL`.
+            lacked: messages that the queues lacked at the poll before.
+            rolled_back: messages that were rolled back by then.
+            arrives: True where something came to the queues since then.
+            begins: True where the queues are compared first at this poll.
         """
         last = with_siblings(self, join)
-        alone = present >= 0
-        is_first = alone & (last.producer == NO_PRODUCER)
-        replaces_another = (
-            alone & (last.producer != NO_PRODUCER) & (present != last.producer)
-        )
-        starts = begins | is_first | replaces_another
-        producer = np.where(
-            present == NO_PRODUCER,
-            np.where(begins, NO_PRODUCER, last.producer),
-            present,
-        )
+        is_alone = present >= 0
+        # The first one, or one that replaces another.
+        is_other = is_alone & (present != last.producer)
+        starts = begins | is_other
+        nobody = present == NO_PRODUCER
+        last_producer = np.where(begins, NO_PRODUCER, last.producer)
+        lacked_at_start = np.where(begins, 0.0, lacked)
+        delivers_now = is_alone & arrives & ~begins
         return Tenure(
             index=last.index,
-            producer=producer,
-            lacked=np.where(starts, np.where(begins, 0.0, lacked), last.lacked),
+            producer=np.where(nobody, last_producer, present),
+            lacked=np.where(starts, lacked_at_start, last.lacked),
             rolled_back=np.where(starts, rolled_back, last.rolled_back),
-            delivers=(last.delivers & ~starts) | (alone & arrives & ~begins),
-            listed=present != NO_PRODUCER,
+            delivers=(last.delivers & ~starts) | delivers_now,
+            listed=~nobody,
         )
 
     @property
     def known(self) -> Mask:
-        """One producer alone has sent since `lacked`, and what it sends reaches the queues."""
+        """(queues,) True where one producer alone has sent since `lacked`, and its messages reach the queues."""
         return (self.producer >= 0) & self.delivers
 
 
 @dataclass(frozen=True, slots=True)
 class Rollbacks(RowState):
-    """Per queue, of its address. rolled_back, missing: at least so many; before: both together, until its queues were
-    compared first. lacking, came, routed: the least that queues lack, what came to them, and R, at the last poll;
-    at_most: the most that they lack. diverted: at most so many of it. alone: polls without a producer and without an
-    arrival; since: when the first of them was. over: no transaction is open. transacts: producers commit to it.
-    """
+    """Messages of each queue's address that reach no queue; all columns are by queue."""
 
     BY = By.QUEUE
     STORED_AS = "account_"
     rolled_back: Column = counter(0.0, outlives=True)
+    """At least so many."""
     missing: Column = counter(0.0, outlives=True)
+    """At least so many, for no known reason."""
     before: Column = column(saved=False)
+    """Both together, until the queues were compared first."""
     lacking: Column = column(0.0, saved=False)
+    """Messages that the queues lack at the last poll, at least."""
     at_most: Column = column(saved=False)
+    """The same, at most."""
     came: Column = column(saved=False)
+    """Messages that came to the queues."""
     routed: Column = column(saved=False)
+    """R."""
     diverted: Column = column(0.0, saved=False)
+    """The part of `lacking` that was diverted, at most."""
     alone: Column = column(0.0, saved=False)
+    """Polls without a producer and without an arrival."""
     since: Column = column(saved=False)
+    """When the first of these polls was."""
     over: Mask = mask(saved=False)
+    """True where no transaction is open."""
     transacts: Mask = mask(saved=False)
+    """True where producers commit to the address."""
 
     def advance(
         self,
-        found: Facts,
+        facts: Facts,
         snapshot: Snapshot,
         join: AddressJoin,
         arrivals: AddressBooks,
@@ -120,124 +133,190 @@ class Rollbacks(RowState):
         visits: Visits,
         tenure: Tenure,
     ) -> tuple["Rollbacks", Tenure]:
-        """arrivals, duplicates, visits: of this poll. tenure: of the poll before."""
+        """Return the state after one more poll, and the tenure.
+
+        Args:
+            facts: of this poll.
+            snapshot: of this poll.
+            join: of this poll.
+            arrivals: of this poll.
+            duplicates: of this poll.
+            visits: of this poll.
+            tenure: of the poll before.
+        """
         last = with_siblings(self, join)
         producers = snapshot.producers
         not_read = producers is None or not len(duplicates.rose)
-        if not_read or arrivals.addresses is not visits.index or not len(visits.index):
+        has_addresses = arrivals.addresses is visits.index and len(visits.index) > 0
+        if producers is None or not_read or not has_addresses:
             return last, with_siblings(tenure, join)
-        assert producers is not None  # noqa: S101 - it was read
+        begins = arrivals.begins | np.isnan(last.before)
+        present = Senders.of(duplicates, visits, join, producers)
+        now = last.with_lacking(facts, arrivals, begins)
+        now = now.with_arrivals(arrivals, join)
+        now = now.with_diverted(last, visits, join, begins)
+        none_prepared = has_none_prepared(snapshot)
+        is_quiet = arrivals.still & none_prepared & present.is_none
+        starts_quiet = (last.alone == 0) & none_prepared & present.is_none
+        now = now.with_alone(last, is_quiet | starts_quiet, facts.now)
+
+        arrives = now.came > last.came
+        was_listed = with_siblings(tenure, join).listed
+        # What comes at the poll after the last one that listed a producer may be from that one.
+        is_sent = (now.routed > last.routed) & ~begins
+        by_none = present.is_none & ~was_listed & is_sent
+        tenure = tenure.advance(
+            join,
+            present.keys(is_unlisted=by_none),
+            last.at_most,
+            last.rolled_back,
+            arrives,
+            begins=begins,
+        )
+        # Its only producer has decided all that it had sent before it committed what came now.
+        is_only = tenure.known & (present.count == 1)
+        commits_now = arrives & ~begins & none_prepared
+        decides = is_only & commits_now
+        now = now.with_rolled_back(last, tenure, decides)
+        # What came as the last producer went it may have committed, after it had rolled back what is lacking.
+        last_commits = present.is_none & was_listed & arrives
+        commits = ~begins & ((now.at_most < last.lacking) | last_commits)
+        return now.with_missing(tenure.known | commits), tenure
+
+    def with_lacking(
+        self, facts: Facts, arrivals: AddressBooks, begins: Mask
+    ) -> "Rollbacks":
+        """Return the state with the messages that the queues lack and that have no other reason."""
         # A full address, filters and wildcards have reasons of their own why a message reaches no queue; another broker
         # of the cluster may have got it.
-        in_cluster = found.queues.column(
-            "linked", lambda row: row.kind is QueueKind.LINK
-        ).any()
+        links = facts.queues.column("linked", lambda row: row.kind is QueueKind.LINK)
         has_no_reason = (arrivals.policy == Missing.UNKNOWN) & (arrivals.unfiltered > 0)
-        judged = has_no_reason & ~arrivals.wildcard & (not in_cluster)
+        is_judged = has_no_reason & ~arrivals.wildcard & (not links.any())
         booked = or_zero(arrivals.booked)
-        lacking = np.where(judged, np.fmax(or_zero(arrivals.least) - booked, 0.0), 0.0)
-        at_most = np.where(judged, np.fmax(or_zero(arrivals.most) - booked, 0.0), 0.0)
-        begins = arrivals.begins | np.isnan(last.before)
-        before = np.where(begins, last.rolled_back + last.missing, last.before)
-        came = join.of_all_queues(or_zero(arrivals.came))
-        arrives = came > last.came
+        least = np.fmax(or_zero(arrivals.least) - booked, 0.0)
+        most = np.fmax(or_zero(arrivals.most) - booked, 0.0)
+        in_all = self.rolled_back + self.missing
+        return replace(
+            self,
+            lacking=np.where(is_judged, least, 0.0),
+            at_most=np.where(is_judged, most, 0.0),
+            before=np.where(begins, in_all, self.before),
+        )
 
+    def with_arrivals(self, arrivals: AddressBooks, join: AddressJoin) -> "Rollbacks":
+        """Return the state with what the address routed and what came to its queues."""
+        to_queues = join.of_all_queues(or_zero(arrivals.came))
+        return replace(self, came=to_queues, routed=arrivals.routed)
+
+    def with_diverted(
+        self, last: "Rollbacks", visits: Visits, join: AddressJoin, begins: Mask
+    ) -> "Rollbacks":
+        """Return the state with what may have gone to other addresses, at which strangers' messages came."""
         strange = visits.grew.sum(axis=0)
-        by_strangers = take_or_fill(strange, join.at, 0.0, join.unknown)
-        rose = np.where(begins, lacking, lacking - last.lacking)
-        diverted = np.fmin(
-            last.diverted + np.clip(rose, 0.0, strange.sum() - by_strangers), lacking
-        )
+        at_own_address = take_or_fill(strange, join.at, 0.0, join.unknown)
+        elsewhere = strange.sum() - at_own_address
+        rose = np.where(begins, self.lacking, self.lacking - last.lacking)
+        diverted = last.diverted + np.clip(rose, 0.0, elsewhere)
+        return replace(self, diverted=np.fmin(diverted, self.lacking))
 
-        none_prepared = has_none_prepared(snapshot)
-        count, only = senders(duplicates.producers, visits, join)
-        unnamed = bool(anonymous(producers).any())
-        no_producer = (count == 0) & (not unnamed)
-        alone = np.where(
-            no_producer & none_prepared & (arrivals.still | (last.alone == 0)),
-            last.alone + 1,
-            0.0,
-        )
-        since = np.where(alone > 1, last.since, found.now)
-        over = (alone >= LEFT_ALONE) & (found.now - since >= QUIET)
+    def with_alone(self, last: "Rollbacks", is_alone: Mask, now: float) -> "Rollbacks":
+        """Return the state with the polls without a producer and without an arrival."""
+        alone = np.where(is_alone, last.alone + 1, 0.0)
+        since = np.where(alone > 1, last.since, now)
+        is_over = (alone >= LEFT_ALONE) & (now - since >= QUIET)
+        return replace(self, alone=alone, since=since, over=is_over)
 
-        # What comes at the poll after the last one that listed a producer may be from that one.
-        is_sent = (arrivals.routed > last.routed) & ~begins
-        was_listed = with_siblings(tenure, join).listed
-        by_no_producer = no_producer & ~was_listed & is_sent
-        more_than_they_sent = ~no_producer & (duplicates.unsent[-1] < 0)
-        unlisted = unnamed | more_than_they_sent | by_no_producer
-        present = np.where(
-            (count > 1) | unlisted, SEVERAL, np.where(count == 1, only, NO_PRODUCER)
-        )
-        tenure = tenure.advance(
-            join, present, last.at_most, last.rolled_back, arrives, begins=begins
-        )
+    def with_rolled_back(
+        self, last: "Rollbacks", tenure: Tenure, decides: Mask
+    ) -> "Rollbacks":
+        """Return the state with what was rolled back for sure.
 
-        # Its only producer has decided all that it had sent before it committed what came now.
-        decides = tenure.known & (count == 1) & arrives & none_prepared & ~begins
-        decided = np.where(decides, last.lacking - (came - last.came), 0.0)
-        of_tenure = np.fmax(
-            np.where(over, lacking, np.fmin(decided, lacking))
-            - tenure.lacked
-            - diverted,
-            0.0,
-        )
+        decides: (queues,) True where the only producer has committed what came at this poll.
+        """
+        came_now = self.came - last.came
+        decided = np.where(decides, last.lacking - came_now, 0.0)
+        for_good = np.where(self.over, self.lacking, np.fmin(decided, self.lacking))
+        of_tenure = np.fmax(for_good - tenure.lacked - self.diverted, 0.0)
         proven = np.where(tenure.known, tenure.rolled_back + of_tenure, 0.0)
-        rolled_back = np.fmax(last.rolled_back, proven)
-        # What came as the last producer went it may have committed, after it had rolled back what is lacking.
-        commits = ~begins & (
-            (at_most < last.lacking) | (no_producer & was_listed & arrives)
-        )
-        transacts = last.transacts | commits | tenure.known | (rolled_back > 0)
+        return replace(self, rolled_back=np.fmax(last.rolled_back, proven))
+
+    def with_missing(self, commits: Mask) -> "Rollbacks":
+        """Return the state with what is missing for no known reason. commits: (queues,) True where producers commit."""
+        transacts = self.transacts | commits | (self.rolled_back > 0)
         # Where producers commit transactions it is either rolled back or lost, and not known which.
-        for_good = np.where(
-            over & ~transacts, before + np.fmax(lacking - diverted, 0.0), 0.0
-        )
-        missing = np.fmax(last.missing, for_good - rolled_back)
-        return Rollbacks(
-            index=found.queues,
-            rolled_back=rolled_back,
-            missing=missing,
-            before=before,
-            lacking=lacking,
-            at_most=at_most,
-            came=came,
-            routed=arrivals.routed,
-            diverted=diverted,
-            alone=alone,
-            since=since,
-            over=over,
-            transacts=transacts,
-        ), tenure
+        not_diverted = np.fmax(self.lacking - self.diverted, 0.0)
+        is_lost = self.over & ~transacts
+        for_good = np.where(is_lost, self.before + not_diverted, 0.0)
+        missing = np.fmax(self.missing, for_good - self.rolled_back)
+        return replace(self, transacts=transacts, missing=missing)
 
     @property
     def for_good(self) -> Column:
-        """So many at least reached no queue for good since the queues were compared first."""
-        return np.fmax(
-            self.rolled_back + self.missing - np.nan_to_num(self.before), 0.0
-        )
+        """(queues,) Messages, at least, that reached no queue for good since the queues were compared first."""
+        total = self.rolled_back + self.missing
+        return np.fmax(total - np.nan_to_num(self.before), 0.0)
 
     @property
     def unsettled(self) -> Column:
-        """So many at least reached no queue so far: not committed, rolled back or lost. Without what was diverted."""
+        """(queues,) Messages, at least, that reached no queue so far: not committed, rolled back or lost.
+
+        Messages that were diverted do not count.
+        """
         return np.fmax(self.lacking - self.diverted - self.for_good, 0.0)
 
 
 def has_none_prepared(snapshot: Snapshot) -> bool:
-    """Whether no transaction is prepared: it would outlive its producer, and names no address."""
+    """Return whether no transaction is prepared: it would outlive its producer, and names no address."""
     prepared = read(snapshot, snapshot.transactions, "transactions")
     return prepared is not None and not len(prepared)
 
 
+@dataclass(frozen=True, slots=True)
+class Senders:
+    """The producers of each queue's address at one poll; all arrays are by queue.
+
+    count: producers that are listed.
+    only: the key of one of them.
+    is_none: True where none is there.
+    may_have_others: True where one that is not listed may have sent.
+    """
+
+    count: Column
+    only: Keys
+    is_none: Mask
+    may_have_others: Mask
+
+    @classmethod
+    def of(
+        cls,
+        duplicates: Duplicates,
+        visits: Visits,
+        join: AddressJoin,
+        producers: Table[ProducerRow],
+    ) -> "Senders":
+        count, only = senders(duplicates.producers, visits, join)
+        any_anonymous = bool(anonymous(producers).any())
+        is_none = (count == 0) & (not any_anonymous)
+        more_than_they_sent = ~is_none & (duplicates.unsent[-1] < 0)
+        return cls(count, only, is_none, any_anonymous | more_than_they_sent)
+
+    def keys(self, *, is_unlisted: Mask) -> Keys:
+        """(queues,) The producer that is there, `NO_PRODUCER` or `SEVERAL`. is_unlisted: True where another one is."""
+        are_several = (self.count > 1) | self.may_have_others | is_unlisted
+        single = np.where(self.count == 1, self.only, NO_PRODUCER)
+        return np.where(are_several, SEVERAL, single)
+
+
 def senders(sent: Sent, visits: Visits, join: AddressJoin) -> tuple[Column, Keys]:
-    """Of each queue's address, how many producers are listed there, and the key of one of them."""
-    at = visits.index.positions(sent.address)
+    """(queues,) Producers that are listed for the address, and the key of one of them."""
+    addresses = visits.index.positions(sent.address)
     size = len(visits.index)
-    listed = at >= 0
-    count = np.bincount(at[listed], minlength=size).astype(np.float64)
-    only = np.full(size, NO_PRODUCER, np.int64)
-    only[at[listed]] = sent.index.keys[listed]
-    return take_or_fill(count, join.at, np.nan, join.unknown), take_or_fill(
-        only, join.at, NO_PRODUCER, join.unknown
+    is_listed = addresses >= 0
+    targets = addresses[is_listed]
+    count = np.bincount(targets, minlength=size).astype(np.float64)
+    keys = np.full(size, NO_PRODUCER, np.int64)
+    keys[targets] = sent.index.keys[is_listed]
+    return (
+        take_or_fill(count, join.at, np.nan, join.unknown),
+        take_or_fill(keys, join.at, NO_PRODUCER, join.unknown),
     )

@@ -1,13 +1,23 @@
-"""What came to addresses: from listed producers, as expired messages and dead letters, or from strangers."""
+"""Messages that came to addresses: from listed producers, as expired messages and dead letters, or from strangers."""
 
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from penstock.account.address_books import came_to_address
+from penstock.account.last_polls import shifted
 from penstock.account.queue_books import QueueBooks
+from penstock.account.wildcards import new_rows
 from penstock.core.state import RowState, column, unindexed
-from penstock.core.table import Column, Index, Mask, Matrix, Positions, take_or_fill
+from penstock.core.table import (
+    Column,
+    Index,
+    Mask,
+    Matrix,
+    Positions,
+    Table,
+    take_or_fill,
+)
 from penstock.model import AddressRow, QueueRow, Snapshot
 from penstock.observation.facts import AddressJoin, Facts, or_zero
 from penstock.series.labels import sum_by
@@ -18,7 +28,10 @@ WINDOW = 4
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """Position of the address that each queue's dead letters, and expired messages, go to, -1 where there is none."""
+    """The addresses that dead letters and expired messages of each queue go to.
+
+    dead, expired: (queues,) position of the address, -1 where there is none.
+    """
 
     queues: Index[QueueRow] = field(default_factory=Index.empty)
     addresses: Index[AddressRow] = field(default_factory=Index.empty)
@@ -30,55 +43,65 @@ class Targets:
     ) -> "Targets":
         if queues is self.queues and addresses is self.addresses:
             return self
-        now = np.append(addresses.positions(self.addresses.keys), -1)
+        # Where the addresses of the last poll are now; the last element is for queues without one: position -1.
+        positions = np.append(addresses.positions(self.addresses.keys), -1)
         origin = queues.unchanged_in(self.queues)
-        dead, expired = (
-            take_or_fill(now[at], origin, -1) for at in (self.dead, self.expired)
-        )
-        has_dead = (
-            queues.column("has_dead", lambda row: bool(row.dead_letter_address)) > 0
-        )
-        has_expiry = (
-            queues.column("has_expiry", lambda row: bool(row.expiry_address)) > 0
-        )
-        sought = [
-            np.flatnonzero(has_dead & (dead < 0)),
-            np.flatnonzero(has_expiry & (expired < 0)),
-        ]
-        if any(map(len, sought)):
-            named = {row.name: i for i, row in enumerate(addresses)}
-            dead[sought[0]] = [
-                named.get(row.dead_letter_address, -1) for row in queues.rows[sought[0]]
+        dead = take_or_fill(positions[self.dead], origin, -1)
+        expired = take_or_fill(positions[self.expired], origin, -1)
+        has_dead = queues.column("has_dead", has_dead_letter_address) > 0
+        has_expiry = queues.column("has_expiry", has_expiry_address) > 0
+        sought_dead = np.flatnonzero(has_dead & (dead < 0))
+        sought_expired = np.flatnonzero(has_expiry & (expired < 0))
+        if len(sought_dead) or len(sought_expired):
+            by_name = {row.name: position for position, row in enumerate(addresses)}
+            dead[sought_dead] = [
+                by_name.get(row.dead_letter_address, -1)
+                for row in queues.rows[sought_dead]
             ]
-            expired[sought[1]] = [
-                named.get(row.expiry_address, -1) for row in queues.rows[sought[1]]
+            expired[sought_expired] = [
+                by_name.get(row.expiry_address, -1)
+                for row in queues.rows[sought_expired]
             ]
         return Targets(queues, addresses, dead, expired)
 
 
+def has_dead_letter_address(row: QueueRow) -> bool:
+    return bool(row.dead_letter_address)
+
+
+def has_expiry_address(row: QueueRow) -> bool:
+    return bool(row.expiry_address)
+
+
 @dataclass(frozen=True, slots=True)
 class Visits(RowState):
-    """Per address, in all. arrived: R; at an address that refuses, which counts a dead letter at each attempt, what
-    came to its queues. sent: by listed producers; others: with what expired into it. strange: from none of them and no
-    dead letter, the most so far; grew: by so much at the last polls. begins: its numbers start again; new: made since.
-    has_queue: now. takes_moves: messages can be moved to it, as it has a queue, had one at the poll before, or a queue
-    of a wildcard gets what is sent to it.
-    """
+    """Messages that came to each address in all; all columns are by address."""
 
     arrived: Column = column(saved=False)
+    """R; for an address that refuses, which counts a dead letter at each attempt, the messages of its queues."""
     sent: Column = column(0.0, saved=False)
+    """Sent by listed producers."""
     others: Column = column(saved=False)
+    """Sent by them or expired into it."""
     strange: Column = column(saved=False)
+    """Neither of these nor a dead letter: the most so far."""
     grew: Matrix = column(0.0, lines=WINDOW, saved=False)
+    """(polls, addresses) By how much `strange` grew."""
     begins: Mask = column(saved=False, dtype=np.bool_, fill=0.0)
+    """True where its numbers start again."""
     new: Mask = column(saved=False, dtype=np.bool_, fill=0.0)
+    """True where it was made since the poll before."""
     has_queue: Mask = column(saved=False, dtype=np.bool_, fill=0.0)
     takes_moves: Mask = column(saved=False, dtype=np.bool_, fill=0.0)
+    """True where messages can be moved to it.
+
+    It has a queue, had one at the poll before, or a queue of a wildcard gets what is sent to it.
+    """
     targets: Targets = unindexed(Targets)
 
     def advance(
         self,
-        found: Facts,
+        facts: Facts,
         snapshot: Snapshot,
         join: AddressJoin,
         books: QueueBooks,
@@ -87,62 +110,90 @@ class Visits(RowState):
         *,
         watched: bool,
     ) -> "Visits":
-        """sent: to each address since the poll before; empty: not read. to_wildcard: a queue of a wildcard gets it."""
+        """Return the visits after one more poll.
+
+        Args:
+            facts: of this poll.
+            snapshot: of this poll.
+            join: of this poll.
+            books: of this poll.
+            sent: (addresses,) messages since the poll before; empty: not read.
+            to_wildcard: (addresses,) True where a queue of a wildcard gets what is sent to it.
+            watched: as for `QueueBooks.advance`.
+        """
         addresses = snapshot.addresses
         assert addresses is not None  # noqa: S101 - the caller has looked
         before = self.reindexed(addresses.index)
         size = len(addresses)
-        targets = self.targets.advance(found.queues, addresses.index)
-        refuses = (
-            addresses.index.column("refuses", lambda row: row.policy == "fail") > 0
-        )
-        arrived = addresses["messages_added"]
-        if refuses.any():
-            came = np.full(size + 1, np.nan)
-            came[join.at] = came_to_address(join, found.queues, books.came)[1]
-            arrived = np.where(refuses, came[:-1], arrived)
-        new = np.zeros(size, np.bool_)
-        new[addresses.index.new_since(self.index)] = watched
+        targets = self.targets.advance(facts.queues, addresses.index)
+        expired = sum_by(targets.expired, or_zero(books.expired), size)
+        total = before.sent + sent if len(sent) else before.sent
+        # The last element is for queues whose address is not listed: position -1.
         has_queue = np.zeros(size + 1, np.bool_)
         has_queue[join.at] = True
-        total = before.sent + sent if len(sent) else before.sent
-        return replace(
+        has_queue = has_queue[:-1]
+        is_new = new_rows(addresses.index, self.index) & watched
+        arrived = arrived_at(addresses, facts.queues, join, books)
+        after = replace(
             before,
             arrived=arrived,
-            sent=total,
-            others=total + sum_by(targets.expired, or_zero(books.expired), size),
-            begins=~new & ~(arrived >= before.arrived),
-            new=new,
-            has_queue=has_queue[:-1],
-            takes_moves=has_queue[:-1] | before.has_queue | to_wildcard,
+            begins=~is_new & ~(arrived >= before.arrived),
+            new=is_new,
             targets=targets,
+        )
+        return replace(
+            after,
+            sent=total,
+            others=total + expired,
+            has_queue=has_queue,
+            takes_moves=has_queue | before.has_queue | to_wildcard,
         )
 
     @property
     def may_have_moved(self) -> Matrix:
-        """What came at the last polls and may have been moved there: a divert sends to addresses without a queue."""
+        """(polls, addresses) Messages that may have been moved there: a divert sends to addresses without a queue."""
         return np.where(self.takes_moves, self.grew, 0.0)
 
     def with_strangers(self, dead: Column) -> "Visits":
-        """dead: of each queue, the dead letters."""
-        strange = (
-            self.arrived
-            - self.others
-            - sum_by(self.targets.dead, dead, len(self.index))
-        )
-        most = np.where(
-            self.new,
-            0.0,
-            np.where(self.begins | np.isnan(self.strange), strange, self.strange),
-        )
+        """Return the visits with the messages that came from strangers. dead: (queues,) dead letters."""
+        letters = sum_by(self.targets.dead, dead, len(self.index))
+        strange = self.arrived - self.others - letters
+        starts = self.begins | np.isnan(self.strange)
+        most = np.where(starts, strange, self.strange)
+        most = np.where(self.new, 0.0, most)
         grew = np.fmax(or_zero(strange - most), 0.0)
         return replace(
-            self, strange=np.fmax(most, strange), grew=np.vstack([self.grew[1:], grew])
+            self,
+            strange=np.fmax(most, strange),
+            grew=shifted(self.grew, grew),
         )
 
 
-def movers(found: Facts) -> Mask:
-    """Queues at which a consumer came or went."""
-    changed = found.came.copy()
-    changed[found.consumer.gone.queue[found.consumer.gone.queue >= 0]] = True
-    return changed
+def arrived_at(
+    addresses: Table[AddressRow],
+    queues: Index[QueueRow],
+    join: AddressJoin,
+    books: QueueBooks,
+) -> Column:
+    """(addresses,) Messages that arrived; at an address that refuses, the most that came to its queues."""
+    routed = addresses["messages_added"]
+    refuses = addresses.index.column("refuses", is_refusing) > 0
+    if not refuses.any():
+        return routed
+    _, most = came_to_address(join, queues, books.came)
+    # The last element is for queues whose address is not listed: position -1.
+    to_queues = np.full(len(addresses) + 1, np.nan)
+    to_queues[join.at] = most
+    return np.where(refuses, to_queues[:-1], routed)
+
+
+def is_refusing(row: AddressRow) -> bool:
+    return row.policy == "fail"
+
+
+def movers(facts: Facts) -> Mask:
+    """(queues,) True where a consumer joined or left."""
+    has_changed = facts.came.copy()
+    left = facts.consumer.gone.queue
+    has_changed[left[left >= 0]] = True
+    return has_changed

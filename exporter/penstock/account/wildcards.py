@@ -1,4 +1,4 @@
-"""What is routed to a wildcard address: the messages of all addresses that it matches.
+"""Messages that are routed to a wildcard address: those of all addresses that it matches.
 
 The broker counts a message as routed at the address it was sent to, never at a wildcard address whose queues get it. So
 the account of the queues on `orders.#` compares what came to them with the sum over `orders.new`, `orders.eu.paid` ...
@@ -44,54 +44,59 @@ class Matches:
         addresses: Index[AddressRow],
         diverts: tuple[tuple[str, str], ...],
     ) -> "Matches":
-        """The matches again, where a queue, an address or a divert came or went."""
-        if (
-            queues is self.queues
-            and addresses is self.addresses
-            and diverts == self.diverts
-        ):
+        """Return the matches, made again where a queue, an address or a divert is new or gone."""
+        same_rows = queues is self.queues and addresses is self.addresses
+        if same_rows and diverts == self.diverts:
             return self
         patterns = sorted({row.address for row in queues if is_wildcard(row.address)})
         if not patterns:
             return Matches(queues, addresses, diverts)
-        place = {row.name: position for position, row in enumerate(addresses)}
-        in_order = sorted(name for name in place if not is_wildcard(name))
+        positions = {row.name: position for position, row in enumerate(addresses)}
+        plain_names = sorted(name for name in positions if not is_wildcard(name))
         names: list[str] = []
-        wildcard: list[int] = []
+        wildcards: list[int] = []
         for pattern in patterns:
-            if pattern not in place:
+            if pattern not in positions:
                 continue
-            matched_names = [*matching(pattern, in_order)]
+            matched_names = [*matching(pattern, plain_names)]
             names += matched_names
-            wildcard += [place[pattern]] * len(matched_names)
+            wildcards += [positions[pattern]] * len(matched_names)
             if len(names) > MOST_MATCHES:
                 return Matches(queues, addresses, diverts, complete=False)
-        have_other_ways = {row.address for row in queues} | {
-            source for source, _ in diverts
-        }
-        sure = [
-            name not in have_other_ways and not name.startswith(INTERNAL)
-            for name in names
-        ]
         return Matches(
             queues,
             addresses,
             diverts,
-            wildcard=np.array(wildcard, np.intp),
-            matched=np.array([place[name] for name in names], np.intp),
-            sure=np.array(sure, np.float64),
+            wildcard=np.array(wildcards, np.intp),
+            matched=np.array([positions[name] for name in names], np.intp),
+            sure=are_sure(names, queues, diverts),
         )
+
+
+def are_sure(
+    names: Sequence[str],
+    queues: Index[QueueRow],
+    diverts: tuple[tuple[str, str], ...],
+) -> Column:
+    """(names,) 1 for addresses whose messages have no other way to go than to the queues of a wildcard."""
+    have_other_ways = {row.address for row in queues}
+    have_other_ways.update(source for source, _ in diverts)
+    sure = [
+        name not in have_other_ways and not name.startswith(INTERNAL) for name in names
+    ]
+    return np.array(sure, np.float64)
 
 
 @dataclass(frozen=True, slots=True)
 class Wildcards(RowState):
-    """Per address. own: its R at the last poll. total: routed in all to the addresses that a wildcard address matches,
-    since it is known; unsure: the part that may have gone elsewhere. Both are 0 of other addresses.
-    """
+    """All columns are by address."""
 
     own: Column = column(saved=False)
+    """R at the last poll."""
     total: Column = column(0.0, saved=False)
+    """Messages of the addresses that this wildcard address matches, since it is known; 0 for other addresses."""
     unsure: Column = column(0.0, saved=False)
+    """The part of `total` that may have gone elsewhere."""
     matches: Matches = unindexed(Matches)
 
     def advance(
@@ -102,27 +107,30 @@ class Wildcards(RowState):
         *,
         watched: bool,
     ) -> "Wildcards":
-        """watched: as of `QueueBooks.advance`: an address that is new began at 0."""
+        """Return the state after one more poll. watched: as for `QueueBooks.advance`: a new address began at 0."""
         before = self.reindexed(addresses.index)
         matches = self.matches.advance(queues, addresses.index, snapshot.diverts)
         routed = addresses["messages_added"]
         if not len(matches.wildcard):
             return replace(before, own=routed, matches=matches)
-        rose = rises(before.own, routed, self.index, addresses.index, watched=watched)
+        starts_at_zero = new_rows(addresses.index, self.index) & watched
+        rose = rises(before.own, routed, starts_at_zero)
         of_pairs = rose[matches.matched]
         unsure_of_pairs = of_pairs * (1.0 - matches.sure)
-        total = before.total + sum_by(matches.wildcard, of_pairs, len(addresses))
-        unsure = before.unsure + sum_by(
-            matches.wildcard, unsure_of_pairs, len(addresses)
-        )
-        own = np.where(np.isnan(routed), before.own, routed)
-        return Wildcards(
-            index=addresses.index, own=own, total=total, unsure=unsure, matches=matches
+        size = len(addresses)
+        total = sum_by(matches.wildcard, of_pairs, size)
+        unsure = sum_by(matches.wildcard, unsure_of_pairs, size)
+        return replace(
+            before,
+            own=np.where(np.isnan(routed), before.own, routed),
+            total=before.total + total,
+            unsure=before.unsure + unsure,
+            matches=matches,
         )
 
     @property
     def reaches(self) -> Mask:
-        """Per address, whether a queue of a wildcard address gets its messages, or may."""
+        """(addresses,) True where a queue of a wildcard address gets its messages, or may."""
         reaches = np.full(len(self.index), not self.matches.complete)
         reaches[self.matches.matched] = True
         return reaches
@@ -131,26 +139,21 @@ class Wildcards(RowState):
         return Wildcards()
 
 
-def rises(
-    before: Column,
-    now: Column,
-    known: Index[AddressRow],
-    addresses: Index[AddressRow],
-    *,
-    watched: bool,
-) -> Column:
-    """By how much a counter rose at each address since the poll before. known: the addresses of that poll."""
+def rises(before: Column, now: Column, starts_at_zero: Mask) -> Column:
+    """(rows,) By how much a counter rose since the poll before; all of it where it began again.
+
+    starts_at_zero: (rows,) True where it began since then. A counter that is seen first is not known to have risen.
+    """
     rose = np.where(now >= before, now - before, now)
     is_first = np.isnan(before)
-    counts_from_zero = new_rows(addresses, known) & watched
-    return or_zero(np.where(is_first & ~counts_from_zero, 0.0, rose))
+    return or_zero(np.where(is_first & ~starts_at_zero, 0.0, rose))
 
 
-def new_rows(addresses: Index[AddressRow], known: Index[AddressRow]) -> Mask:
-    """Addresses that are not among those `known`."""
-    new = np.zeros(len(addresses), np.bool_)
-    new[addresses.new_since(known)] = True
-    return new
+def new_rows(addresses: Index[AddressRow], before: Index[AddressRow]) -> Mask:
+    """(addresses,) True where it is not among those of `before`."""
+    is_new = np.zeros(len(addresses), np.bool_)
+    is_new[addresses.new_since(before)] = True
+    return is_new
 
 
 def is_wildcard(address: str) -> bool:
@@ -158,7 +161,10 @@ def is_wildcard(address: str) -> bool:
 
 
 def matching(pattern: str, names: Sequence[str]) -> Iterator[str]:
-    """The names that a wildcard address matches. names: sorted: only those with its first words are looked at."""
+    """Yield the names that a wildcard address matches.
+
+    names: in order, so that only those with the first words of the pattern are looked at.
+    """
     expression = expression_of(pattern)
     prefix = re.split(r"[#*]", pattern, maxsplit=1)[0].removesuffix(".")
     for name in names[bisect_left(names, prefix) :]:
@@ -169,7 +175,10 @@ def matching(pattern: str, names: Sequence[str]) -> Iterator[str]:
 
 
 def expression_of(pattern: str) -> re.Pattern[str]:
-    """Of a wildcard address in the broker's default syntax: words with dots between, `*` one word, `#` any number."""
+    """Return the regular expression for a wildcard address in the broker's default syntax.
+
+    Dots stand between its words; `*` is one word, `#` any number of words.
+    """
     expression = ""
     for position, word in enumerate(pattern.split(".")):
         dot = r"\." if position else ""

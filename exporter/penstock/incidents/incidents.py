@@ -100,7 +100,8 @@ class Incidents:
         groups = linked(symptoms, groups)
         confirmed = [group for group in groups if is_confirmed(group, symptoms)]
         used = {incident.id for incident in staying}
-        incidents = [*staying, *self._continued(confirmed, used)]
+        incidents: list[Incident | Continued] = [*staying]
+        incidents += self._continued(confirmed, used)
         return replace(
             observed,
             told=reported(incidents, symptoms),
