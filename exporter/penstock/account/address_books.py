@@ -472,37 +472,39 @@ def other_queues(
 
 
 def came_to_address(
-    join: AddressJoin, queues: Index[QueueRow], came: Column
+    join: AddressJoin, queues: Index[QueueRow], to_queues: Column
 ) -> tuple[Column, Column]:
     """(queues,) How many different messages came to the queues of the address, at least and at most.
 
     Anycast queues share the messages, each multicast queue gets all that its filter wants. NaN where an address has
-    queues of both kinds. came: (queues,) to each queue.
+    queues of both kinds. to_queues: (queues,) messages that came to each queue.
     """
     count = join.queues_of
     has_several = count > 1
     if not has_several.any():
-        return came, came
-    came_known = or_zero(came)
-    total = join.of_all_queues(came_known)
+        return to_queues, to_queues
+    amounts = or_zero(to_queues)
+    total = join.of_all_queues(amounts)
     multicast = queues.column("multicast", lambda row: row.routing_type == "multicast")
     copies = join.of_all_queues(multicast)
     is_anycast = copies == 0
-    unfiltered = of_unfiltered(join, queues, came_known)
+    unfiltered = of_unfiltered(join, queues, amounts)
     has_unfiltered = np.isfinite(unfiltered)
-    of_one_copy = np.where(has_unfiltered, unfiltered, max_of_address(join, came_known))
+    of_one_copy = np.where(has_unfiltered, unfiltered, max_of_address(join, amounts))
     least = np.where(is_anycast, total, of_one_copy)
     most = np.where(is_anycast | ~has_unfiltered, total, unfiltered)
     is_mixed = has_several & (copies > 0) & (copies < count)
-    least = put(np.where(has_several, least, came), is_mixed, np.nan)
-    most = put(np.where(has_several, most, came), is_mixed, np.nan)
+    least = put(np.where(has_several, least, to_queues), is_mixed, np.nan)
+    most = put(np.where(has_several, most, to_queues), is_mixed, np.nan)
     return least, most
 
 
-def of_unfiltered(join: AddressJoin, queues: Index[QueueRow], came: Column) -> Column:
+def of_unfiltered(
+    join: AddressJoin, queues: Index[QueueRow], to_queues: Column
+) -> Column:
     """(queues,) The most that came to a queue of the address without a filter; -inf where all have filters."""
     has_no_filter = queues.column("unfiltered", lambda row: not row.filter) > 0
-    return max_of_address(join, np.where(has_no_filter, came, -np.inf))
+    return max_of_address(join, np.where(has_no_filter, to_queues, -np.inf))
 
 
 def max_of_address(join: AddressJoin, values: Column) -> Column:

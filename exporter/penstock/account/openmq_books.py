@@ -113,80 +113,96 @@ class DeadLetterPoll:
 
 @dataclass(frozen=True, slots=True)
 class DestinationBooks(RowState):
-    """Per destination, messages since `since` (broker's clock), over restarts of the broker.
-
-    entered0, left0: its counters when the process was first polled, less what was counted before. opening: content at
-    `since`. adjusted: what restarts added to it, or took. apart: X, as sighted at two polls. low, more: a line for each
-    of `REASONS`, at least so many, and how many more at most. acknowledged: at least. undecided: what left before it
-    was known whether its expired messages go anywhere. not_acknowledged: at least so many of those that left, for
-    whatever reason. sends_dead: it once had dead letters.
-
-    came_before: what came at the poll before.
-
-    Of this poll: raw, X as it has it; d_raw, by how much that rose; left_alone, left without a client's acknowledge;
-    seen_alone, a few more by this poll alone: the next one shows whether a row was read while it changed; dead_early,
-    dead letters, at least and at most, of which only the next poll may show that they left alone;
-    letters_waiting, left_waiting, letters and messages that `out_of_buffers` has not matched; letters_to_come, that
-    left, and may arrive at the next poll;
-    left_unseen, the same while consumers came and went, one of which may have acknowledged it; passed_by, while there
-    were consumers; alone_before, `left_alone` where no limit removes; unread, left, and no consumer had it; other_dead,
-    dead letters that no other destination surely sent.
-
-    At the last polls: gaps, what no reason explains; levels, O - R since consumers came or went; peak, the highest of
-    these; full, filled, as its depth was read, and in between perhaps; unwatched, not `watched_by` a consumer; lately,
-    what left at the two before, and was apart at the one before; bytes_in, bytes that had come.
-    """
+    """The sums of each destination since `since`, over restarts of the broker; all columns are by destination."""
 
     BY: ClassVar[By | None] = By.QUEUE
     STORED_AS = "account_openmq_"
     since: Column = counter(outlives=True)
+    """When the sums began, by the broker's clock."""
     entered0: Column = counter()
+    """I when the process was first polled, less what was counted before it."""
     left0: Column = counter()
+    """The same for O."""
     opening: Column = counter(outlives=True)
+    """The content at `since`."""
     adjusted: Column = counter(0.0, outlives=True)
+    """Messages that restarts added to the content, or took."""
     apart: Column = counter(0.0, outlives=True)
+    """X, as two polls have seen it."""
     low: Matrix = counter(0.0, lines=len(REASONS), outlives=True)
+    """(reasons, destinations) Messages by each of `REASONS`, at least."""
     more: Matrix = counter(0.0, lines=len(REASONS), outlives=True)
+    """(reasons, destinations) How many more at most."""
     acknowledged: Column = counter(0.0, outlives=True)
+    """Messages that clients acknowledged, at least."""
     undecided: Column = counter(0.0, outlives=True)
+    """Messages that left before it was known whether expired ones go anywhere."""
     not_acknowledged: Column = counter(0.0, outlives=True)
+    """Messages, at least, that left for another reason than an acknowledgement."""
     unseen_at: Column = column(-np.inf, outlives=True, saved=False)
+    """When a client that no poll saw last settled messages."""
     sends_dead: Mask = mask(outlives=True)
+    """True where it once had dead letters."""
     came: Column = column(outlives=True)
+    """I since the sums began."""
     gone: Column = column(outlives=True)
+    """O since the sums began."""
     content: Column = column(outlives=True, saved=False)
     raw: Column = column(saved=False)
+    """X as this poll alone has it."""
     d_raw: Column = column(0.0, saved=False)
+    """By how much `raw` rose at this poll."""
     gaps: Matrix = column(lines=3, saved=False)
+    """(polls, destinations) Messages that no reason explains."""
     levels: Matrix = column(lines=SAMPLES, saved=False)
+    """(polls, destinations) O - R since consumers joined or left."""
     peak: Column = column(saved=False)
+    """The highest of these levels."""
     d_came: Column = column(0.0, saved=False)
     d_gone: Column = column(0.0, saved=False)
     came_before: Column = column(0.0, saved=False)
+    """Messages that came at the poll before."""
     lately: Matrix = column(0.0, lines=3, saved=False)
+    """(3, destinations) What left at each of the two polls before, and what was apart at the one before."""
     d_apart: Column = column(0.0, saved=False)
     left_alone: Column = column(0.0, saved=False)
+    """Messages of this poll that left without an acknowledgement by a client."""
     left_unseen: Column = column(0.0, saved=False)
+    """The same while consumers joined and left, one of which may have acknowledged them."""
     seen_alone: Column = column(0.0, saved=False)
+    """A few more, by this poll alone: the next one shows whether a row was read while it changed."""
     dead_early: Matrix = column(0.0, lines=2, saved=False)
+    """(2, destinations) Dead letters, at least and at most, whose messages only the next poll may show."""
     letters_waiting: Column = column(0.0, saved=False)
+    """Dead letters that no message explains yet."""
     left_waiting: Column = column(0.0, saved=False)
+    """Messages that explain no dead letter yet."""
     letters_to_come: Column = column(0.0, saved=False)
+    """Messages that left and may arrive as dead letters at the next poll."""
     alone_before: Column = column(0.0, saved=False)
+    """`left_alone` of the poll before, where no limit removes."""
     refused_now: Column = column(0.0, saved=False)
+    """Messages that were refused at this poll."""
     unread: Column = column(0.0, saved=False)
+    """Messages that left, and that no consumer had."""
     passed_by: Column = column(0.0, saved=False)
+    """Messages of `left_alone` that left while there were consumers."""
     moved: Mask = mask(saved=False)
     moved_at: Column = column(-np.inf, outlives=True, saved=False)
     full: Mask = column(0.0, dtype=np.bool_, lines=RECENT, saved=False)
+    """(polls, destinations) True where it was full as its depth was read."""
     filled: Mask = column(0.0, dtype=np.bool_, lines=RECENT, saved=False)
+    """(polls, destinations) True where it was full then, or perhaps in between."""
     carried: Mask = column(0.0, dtype=np.bool_, lines=RECENT, saved=False)
     unwatched: Mask = column(1.0, dtype=np.bool_, lines=RECENT, saved=False)
+    """(polls, destinations) True where no consumer was as `watched_by` says."""
     bytes_in: Matrix = column(lines=3, saved=False)
+    """(polls, destinations) Bytes that had come."""
     uncommitted: Column = column(0.0, saved=False)
     ready: Column = column(0.0, saved=False)
     stale: Column = column(0.0, saved=False)
     other_dead: Column = column(0.0, saved=False)
+    """Dead letters that no other destination surely sent."""
 
     @property
     def unexplained(self) -> Column:

@@ -20,46 +20,51 @@ BASE = ("account_a0", "account_k0", "account_e0", "account_x0")
 
 @dataclass(frozen=True, slots=True)
 class QueueBooks(RowState):
-    """Per queue, messages since `since` (broker's clock), over restarts of the broker.
-
-    base: the broker's counters A, K, E, X when its process was first polled, less what was counted before it. opening:
-    content at `since`. adjusted: what restarts and counters set back added to the content, or took. partly: they began
-    again, and what came and left before was not polled. lost_at_restart: gone with the broker's process, at least, as
-    messages that are not persistent are; lost: evicted or replaced, as seen at two polls; NaN where it
-    cannot be known. on_arrival: expired before they were added, at least; late: at most. evicted: of `lost`, with what
-    the process had lost before it was polled; lost0: `lost` less that. lacking: what the sum of this poll lacks;
-    negative: more left than came. At the last polls: gaps, what no reason explains; unheld, in delivery to no consumer
-    that is listed.
-
-    passed_on: to other brokers of the cluster: what was acknowledged while there was no consumer, and no more than came
-    to links meanwhile. consumers, came_last, passed_last (of a link: what left it): at the poll before.
-    """
+    """The sums of each queue since `since`, over restarts of the broker; all columns are by queue."""
 
     BY = By.QUEUE
     STORED_AS = "account_"
     since: Column = counter(outlives=True)
+    """When the sums began, by the broker's clock."""
     base: Matrix = counter(lines=4, stored_as=BASE)
+    """(4, queues) A, K, E, X when the process was first polled, less what was counted before it."""
     opening: Column = counter(outlives=True)
+    """The content at `since`."""
     adjusted: Column = counter(outlives=True)
+    """Messages that restarts and counters set back added to the content, or took."""
     partly: Column = counter(0.0, outlives=True, stored_as="account_begun_anew")
+    """1 where counters began again, and what came and left before was not polled."""
     lost_at_restart: Column = counter(0.0, outlives=True)
+    """Messages, at least, that were lost with the broker's process, as messages that are not persistent are."""
     on_arrival: Column = counter(outlives=True)
+    """Messages that expired before they were added, at least."""
     late: Column = column(0.0, outlives=True, saved=False)
+    """The same, at most."""
     lost: Column = counter(outlives=True)
+    """Messages that were evicted or replaced, as two polls have seen it; NaN where it cannot be known."""
     lost0: Column = counter()
+    """`lost`, less `evicted`."""
     evicted: Column = counter(stored_as="ledger_evicted")
+    """The part of `lost` since the start of the process, with what it had lost before it was polled."""
     added: Column = column(0.0, outlives=True, saved=False)
     acknowledged: Column = column(0.0, outlives=True, saved=False)
     expired: Column = column(0.0, outlives=True, saved=False)
     killed: Column = column(0.0, outlives=True, saved=False)
     content: Column = column(outlives=True, saved=False)
     lacking: Column = column()
+    """Messages that the sum of this poll lacks; negative: more left than came."""
     gaps: Matrix = column(lines=3, saved=False)
+    """(polls, queues) Messages that no reason explains."""
     unheld: Matrix = column(lines=4, saved=False)
+    """(polls, queues) Messages in delivery to no consumer that is listed."""
     passed_on: Column = counter(0.0, outlives=True)
+    """Messages that went to other brokers of the cluster."""
     consumers: Column = column(outlives=True, saved=False)
+    """Consumers at the poll before."""
     came_last: Column = column(0.0, saved=False)
+    """Messages that came between the two polls before."""
     passed_last: Column = column(0.0, saved=False)
+    """Messages that were passed on then; for a link those that left it."""
 
     def advance(self, facts: Facts, *, watched: bool) -> "QueueBooks":
         """Return the books after one more poll.

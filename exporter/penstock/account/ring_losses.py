@@ -45,37 +45,49 @@ MOST_NAMES = 500
 
 @dataclass(frozen=True, slots=True)
 class RingLosses(RowState):
-    """Per queue. least, most: lost by consumers that went or rolled back; the others of `lost`, by arrivals.
-    by_consumers: `least` since the broker's start. grew, low, high: what `lost`, `least` and `most` rose by at this
-    poll; low_last, high_last: when they did last.
+    """Messages that rings lost by consumers that left or rolled back; all columns are by queue.
 
-    arrived, returned, ready_before: of the interval before this poll: came or fell due, was given back, was ready at
-    its begin. movers: a consumer came, went or rolled back; unlisted: some were never listed. moved: these. By the key
-    of a queue: by_client, losses of all that are known by name, saved apart; latest, names of those that may have made
-    it lose last, with their protocols.
+    Messages of `QueueBooks.lost` that are not in these sums were lost by arrivals.
     """
 
     BY = By.QUEUE
     STORED_AS = "account_by_consumers_"
     least: Column = counter(outlives=True)
+    """Messages that were lost by consumers, at least."""
     most: Column = counter(outlives=True)
+    """The same, at most."""
     lost: Column = counter(outlives=True)
     by_consumers: Column = counter(stored_as="ledger_by_consumers")
+    """`least` since the broker's start."""
     grew: Column = column(0.0, saved=False)
+    """By how much `lost` grew at this poll."""
     low: Column = column(0.0, saved=False)
+    """By how much `least` grew at this poll."""
     high: Column = column(0.0, saved=False)
+    """By how much `most` grew at this poll."""
     low_last: Column = column(stored_as="ledger_lost_last")
+    """The last `low` of a poll with losses."""
     high_last: Column = column()
+    """The last `high` of a poll with losses."""
     arrived: Column = column(saved=False)
+    """Messages that came or fell due in the interval before this poll."""
     returned: Column = column(saved=False)
+    """Messages that consumers gave back in that interval."""
     ready: Column = column(saved=False)
     ready_before: Column = column(saved=False)
+    """Messages that were ready when that interval began."""
     movers: Mask = mask(saved=False)
+    """True where a consumer joined, left or rolled back in that interval."""
     moved: Moved = unindexed(lambda: (np.empty(0, np.int64), np.empty(0, np.object_)))
+    """The consumers that left or rolled back."""
     unlisted: bool = unindexed(bool)
+    """Whether some consumers of that interval were never listed."""
     by_client: Culprits = unindexed(dict)
+    """Losses of all clients that are known by name; they are saved apart."""
     latest: Mapping[int, Mapping[str, str]] = unindexed(dict)
+    """By the key of a queue, clients that may have made it lose last, with their protocols."""
     sessions: float = unindexed(lambda: np.nan)
+    """Sessions that the broker has made."""
     producers: Index[ProducerRow] = unindexed(Index.empty)
 
     def advance(
@@ -138,11 +150,13 @@ class RingLosses(RowState):
         high = self.high
         has_lost = high > 0
         is_counted = loses & ~np.isnan(books.evicted)
+        least = or_zero(self.least) + low
+        most = or_zero(self.most) + high
         by_consumers = or_zero(self.by_consumers) + low
         sums = replace(
             self,
-            least=np.where(loses, or_zero(self.least) + low, np.nan),
-            most=np.where(loses, or_zero(self.most) + high, np.nan),
+            least=np.where(loses, least, np.nan),
+            most=np.where(loses, most, np.nan),
             by_consumers=np.where(is_counted, by_consumers, np.nan),
         )
         return replace(
