@@ -135,8 +135,10 @@ class AddressBooks(RowState):
 
         compared = before.with_begin(begins, is_new & watched, was_listed)
         compared = compared.with_base(before, routed, books, restarted=facts.restarted)
-        compared = compared.with_missing(before, routed, books, facts, snapshot, join)
-        compared = compared.with_slack(before, routed, books, join)
+        moved = moved_since(before, routed.routed, books, join)
+        noise = meanwhile(facts, snapshot, moved, "addresses", "queues")
+        compared = compared.with_missing(before, routed, books, join, noise)
+        compared = compared.with_slack(before, routed, moved)
         compared = compared.with_bounds(books, join)
         compared = replace(
             compared,
@@ -228,47 +230,42 @@ class AddressBooks(RowState):
         before: "AddressBooks",
         routed: "RoutedNow",
         books: QueueBooks,
-        facts: Facts,
-        snapshot: Snapshot,
         join: AddressJoin,
+        noise: Column,
     ) -> "AddressBooks":
-        """Return the books with what is missing at this poll, at least and at most."""
+        """Return the books with what is missing at this poll, at least and at most.
+
+        noise: (queues,) messages that may have come between the reads of addresses and queues.
+        """
         came_since = books.came - self.came0
-        came_least, came_most = came_to_address(join, facts.queues, came_since)
-        moved = moved_since(before, routed.routed, books, join)
-        between_reads = meanwhile(facts, snapshot, moved, "addresses", "queues")
+        came_least, came_most = came_to_address(join, books.index, came_since)
         routed_since = routed.routed - self.routed0
         unsure = routed.unsure - self.unsure0
         low = shifted(before.low, routed_since - came_most - unsure)
-        high = shifted(before.high, routed_since - came_least + between_reads)
+        high = shifted(before.high, routed_since - came_least + noise)
         low[:2, self.begins] = np.nan
         high[:2, self.begins] = np.nan
-        return replace(
-            self,
-            low=low,
-            high=high,
-            still=(moved == 0) & ~self.begins,
-        )
+        return replace(self, low=low, high=high)
 
     def with_slack(
-        self,
-        before: "AddressBooks",
-        routed: "RoutedNow",
-        books: QueueBooks,
-        join: AddressJoin,
+        self, before: "AddressBooks", routed: "RoutedNow", moved: Column
     ) -> "AddressBooks":
-        """Return the books with how much was missing when the queues were compared first, at most and at least."""
+        """Return the books with how much was missing when the queues were compared first, at most and at least.
+
+        moved: (queues,) messages that came to the address since the poll before.
+        """
         low = self.low[2]
-        moved = moved_since(before, routed.routed, books, join)
+        still = (moved == 0) & ~self.begins
         # All that was routed until the next poll may have come between the first two reads: a burst knows no mean.
         rose = put(routed.routed - before.routed, self.begins, np.nan)
         slack = put(before.slack, np.isnan(before.slack), rose)
         # What is missing falls when a transaction is committed that was open then: it was less from the begin.
         slack = np.fmin(slack, low + moved)
         slack = put(slack, self.begins, np.nan)
-        floor = np.where(self.still, np.fmin(before.floor, low), before.floor)
+        floor = np.where(still, np.fmin(before.floor, low), before.floor)
         return replace(
             self,
+            still=still,
             slack=put(slack, self.born, 0.0),
             floor=put(floor, self.begins, 0.0),
         )

@@ -72,12 +72,12 @@ class GivenBack(RowState):
         is_older = books.since < facts.now
         from_zero = ~facts.set_back & ~is_older & watched
         after = before.with_attempts(attempts, begins, from_zero)
-        after = after.with_rows(facts, snapshot, last, books, moves)
+        has_left, buffered = left_by(facts, last)
+        after = after.with_rows(facts, snapshot, buffered, books, moves)
         after = after.with_paged(before, facts, attempts)
-        after = after.with_doubts(
-            facts, last, begins & is_older, hidden=hides_consumers(snapshot)
-        )
-        after = after.with_visits(before, facts, last, attempts)
+        is_unsure = has_left | (begins & is_older) | hides_consumers(snapshot)
+        after = after.with_doubts(facts, is_unsure)
+        after = after.with_visits(before, facts, has_left, attempts)
         return after.with_given_back(before, attempts)
 
     def with_attempts(
@@ -103,12 +103,14 @@ class GivenBack(RowState):
         self,
         facts: Facts,
         snapshot: Snapshot,
-        last: Seen,
+        buffered: Column,
         books: QueueBooks,
         moves: Moves,
     ) -> "GivenBack":
-        """Return the state with what consumers had buffered that left since the poll before."""
-        _, buffered = left_by(facts, last)
+        """Return the state with what consumers gave back that left since the poll before.
+
+        buffered: (queues,) messages that these had buffered.
+        """
         transactions = snapshot.transactions
         if transactions is None or len(transactions):
             # A message of such a consumer may be in doubt.
@@ -129,24 +131,22 @@ class GivenBack(RowState):
         has_paged = (facts.address.paging > 0) | has_too_few
         return replace(self, paged=put(self.paged, has_paged, 1.0))
 
-    def with_doubts(
-        self, facts: Facts, last: Seen, is_unknown: Mask, *, hidden: bool
-    ) -> "GivenBack":
+    def with_doubts(self, facts: Facts, is_unsure: Mask) -> "GivenBack":
         """Return the state with the queues at which more may have been given back.
 
-        is_unknown: (queues,) True where the agent was away. hidden: consumers are beyond the budget.
+        is_unsure: (queues,) True where a consumer left or is not listed, or the agent was away.
         """
-        has_left, _ = left_by(facts, last)
         not_core = facts.consumer.index.column("not_core", is_not_core) > 0
         has_others = facts.of_queue(not_core) > 0
-        is_vague = has_left | hidden | is_unknown | has_others
-        return replace(self, vague=put(self.vague, is_vague, 1.0))
+        return replace(self, vague=put(self.vague, is_unsure | has_others, 1.0))
 
     def with_visits(
-        self, before: "GivenBack", facts: Facts, last: Seen, attempts: "Attempts"
+        self, before: "GivenBack", facts: Facts, has_left: Mask, attempts: "Attempts"
     ) -> "GivenBack":
-        """Return the state with the queues that had a consumer, or at which something was settled."""
-        has_left, _ = left_by(facts, last)
+        """Return the state with the queues that had a consumer, or at which something was settled.
+
+        has_left: (queues,) True where a consumer left since the poll before.
+        """
         has_consumer = (facts.consumers > 0) | (facts.listed > 0)
         has_delivered = has_consumer | (facts.delivering > 0)
         has_settled = (facts.settled > 0) | (before.given_back > 0)
