@@ -1,8 +1,8 @@
-"""Which days there are and which files they consist of: one small file a day, `days/DAY.json`, which is written last.
+"""The pointers of the days: a small file for each day, `days/DAY.json`, names the files that the day consists of.
 
-A day's tables are written into directories of their own (`gen=…`), named after what they are made of. Readers take
-the files that the day's pointer lists: they see the whole of an old day or the whole of a new one, whenever the job is
-killed, and a run that begins again makes the same files.
+The tables of a day are written into directories of their own (`gen=…`), named after the files they are made of. The
+pointer is written last, and readers take the files that it lists: they see the whole of an old day or the whole of a
+new one, whenever the job is killed. A run that begins again makes the same files.
 """
 
 import hashlib
@@ -28,11 +28,13 @@ Inputs = Mapping[str, Sequence[int]]
 
 @dataclass(slots=True)
 class Pointer:
-    """What a day consists of. generation: of the hours and days; increases: of i1, which also rests on days before.
+    """The content of a day.
 
-    files: paths by table, such as h1/kind=queue; buckets: of how many a file is one (`sid % buckets`), by table.
-    polls: counted, by kind. damaged: raw files that could not be read, and why. left_out: raw files of which some
-    numbers were left out, and which. refused: raw files that came when others of the day were gone already.
+    generation: names the hours and days; increases: names i1, which also rests on the days before.
+    files: paths by table, such as h1/kind=queue; buckets: the number of files by table (a series is in file number
+    `sid % buckets`). polls: their number by kind. damaged: raw files that could not be read, and why. left_out: raw
+    files of which some numbers were left out, and which. refused: raw files that came after others of the day were
+    removed.
     """
 
     day: str
@@ -52,34 +54,43 @@ class Pointer:
 
     @property
     def start(self) -> int:
+        """Seconds since 1970."""
         return int(start_of(self.day, ALL_DAY))
 
     @property
     def end(self) -> int:
-        """Up to when the day is whole, seconds since 1970: its begin as long as nothing of its last hour is there."""
-        unfinished = all(
-            "/hour=" in path and f"/hour={ALL_DAY}/" not in path for path in self.inputs
-        )
-        return self.start + DAY * (
-            not unfinished or any("/hour=23/" in path for path in self.inputs)
+        """Up to when the day is complete, in seconds since 1970: its start while its last hour is not there."""
+        return self.start + DAY if self.is_complete else self.start
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the last hour of the day is there, or a file of the whole day."""
+        return any(
+            f"/hour={ALL_DAY}/" in path or "/hour=23/" in path or "/hour=" not in path
+            for path in self.inputs
         )
 
     def add(self, table: str, parts: Iterable[str], buckets: int = 1) -> None:
-        """These are now the files of a table."""
-        self.files[table], self.buckets[table] = sorted(parts), buckets
+        """Make these the files of a table."""
+        self.files[table] = sorted(parts)
+        self.buckets[table] = buckets
 
     def part(self, table: str, bucket: int) -> list[str]:
-        """The files of a table that hold a bucket, of a number of them that is no less than this day's."""
+        """Returns the files of a table that hold a bucket. bucket: of at least as many buckets as this day has."""
         name = f"/part-{bucket % self.buckets.get(table, 1):05d}.parquet"
         return [path for path in self.files.get(table, ()) if path.endswith(name)]
 
     def is_dirty(self, now: Inputs) -> bool:
-        """Whether a file is new or another one. Days of an older kernel are, too, while all of their files are there;
-        one that is gone (retention) makes no day dirty.
+        """Whether the day is to be made again: a file is new or has changed.
+
+        A day of an older kernel is, too, while all of its files are there. A file that is gone (retention) makes no
+        day dirty.
         """
-        older = self.kernel < VERSION and self.inputs.keys() <= now.keys()
-        return older or any(
-            list(self.inputs.get(path, ())) != list(of) for path, of in now.items()
+        if self.kernel < VERSION and self.inputs.keys() <= now.keys():
+            return True
+        return any(
+            list(self.inputs.get(path, [])) != list(size_and_time)
+            for path, size_and_time in now.items()
         )
 
 
@@ -88,7 +99,7 @@ Pointers = dict[str, Pointer]
 
 
 def day_names(out: Store) -> list[str]:
-    """The days that there are, ascending."""
+    """Returns the days that have a pointer, ascending."""
     return [
         entry.path.removeprefix(f"{DAYS}/").removesuffix(".json")
         for entry in out.files(DAYS)
@@ -96,63 +107,72 @@ def day_names(out: Store) -> list[str]:
 
 
 def load(out: Store, days: Iterable[str]) -> Pointers:
-    """The pointers of those days that have one. Raises StoreError."""
-    names = {name.name for name in fields(Pointer)}
-    found: Pointers = {}
+    """Returns the pointers of those days that have one. Raises StoreError."""
+    known_fields = {field.name for field in fields(Pointer)}
+    pointers: Pointers = {}
     for day in sorted(set(days)):
         content = read_json(out, f"{DAYS}/{day}.json")
-        if content:
-            found[day] = Pointer(
-                **{name: value for name, value in content.items() if name in names}
-            )
-    return found
+        if not content:
+            continue
+        # A newer version may have written further fields.
+        values = {name: content[name] for name in content.keys() & known_fields}
+        pointers[day] = Pointer(**values)
+    return pointers
 
 
 def plausible(days: Iterable[str], now: float) -> list[str]:
-    """Without the days of a clock that was set ahead: in the future, and not right after a day before them."""
-    found: list[str] = []
+    """Returns the days without those of a clock that was set ahead.
+
+    These are in the future, and not right after a day before them.
+    """
+    kept: list[str] = []
     for day in sorted(days):
         start = start_of(day, ALL_DAY)
-        if found and start > max(now, start_of(found[-1], ALL_DAY) + DAY):
+        if kept and start > max(now, start_of(kept[-1], ALL_DAY) + DAY):
             break
-        found.append(day)
-    return found
+        kept.append(day)
+    return kept
 
 
 def read_json(out: Store, path: str) -> dict[str, Any]:
-    """Empty where it is not there. Raises StoreError."""
+    """Returns the content of a file; empty where there is none. Raises StoreError."""
     try:
-        found: dict[str, Any] = json.loads(out.read_bytes(path) or b"{}")
+        content: dict[str, Any] = json.loads(out.read_bytes(path) or b"{}")
     except ValueError as error:
         raise StoreError(
             f"{out.path(path)}: damaged ({error}); remove it and run again, it is made again"
         ) from None
-    return found
+    return content
 
 
 def publish(out: Store, pointer: Pointer) -> None:
-    out.write_bytes(
-        f"{DAYS}/{pointer.day}.json",
-        json.dumps(asdict(pointer), sort_keys=True, indent=1).encode(),
-    )
+    """Write the pointer of a day: from now on, readers see the files that it names."""
+    text = json.dumps(asdict(pointer), sort_keys=True, indent=1)
+    out.write_bytes(f"{DAYS}/{pointer.day}.json", text.encode())
 
 
 def generation(*parts: object) -> str:
-    """A name that follows from what something is made of."""
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+    """Returns a name that follows from the parts something is made of."""
+    text = json.dumps(parts, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def replaced(out: Store, pointer: Pointer) -> list[str]:
-    """Files of a day that its pointer does not name: of generations before, and of runs that were killed."""
+    """Returns the files of a day that its pointer does not name.
+
+    They are of earlier generations, and of runs that were killed.
+    """
     named = {path for paths in pointer.files.values() for path in paths}
-    folders = [f"{table}/dt={pointer.day}" for table in pointer.files]
-    return sorted(
-        {entry.path for folder in folders for entry in out.files(folder)} - named
-    )
+    stored = {
+        entry.path
+        for table in pointer.files
+        for entry in out.files(f"{table}/dt={pointer.day}")
+    }
+    return sorted(stored - named)
 
 
 def clean(out: Store, pointers: Pointers, now: float) -> None:
-    """Remove files that were replaced a day ago; until then they can be read by those who read them when it was."""
+    """Remove files that were replaced more than a day ago: until then a reader of the old pointer may read them."""
     for pointer in pointers.values():
         if pointer.replaced and pointer.replaced_at < now - DAY:
             for path in pointer.replaced:
@@ -164,23 +184,22 @@ def clean(out: Store, pointers: Pointers, now: float) -> None:
 def files_of(
     pointers: Pointers, table: str, days: Iterable[str] | None = None
 ) -> list[str]:
-    """The files of a table, such as `i1/kind=queue`."""
-    return [
-        name
-        for day in (pointers if days is None else days)
-        for name in pointers[day].files.get(table, [])
-    ]
+    """Returns the files of a table, such as `i1/kind=queue`, of all days or of some."""
+    chosen = pointers if days is None else days
+    return [path for day in chosen for path in pointers[day].files.get(table, [])]
 
 
 def within(days: Sequence[str], before: str, span: int) -> list[str]:
-    """Of the days, those in the `span` calendar days before a day."""
+    """Returns those of the days that are in the `span` calendar days before a day."""
     end = start_of(before, ALL_DAY)
-    return [day for day in days if end - span * DAY <= start_of(day, ALL_DAY) < end]
+    begin = end - span * DAY
+    return [day for day in days if begin <= start_of(day, ALL_DAY) < end]
 
 
 def by_day(paths: Iterable[str]) -> dict[str, list[str]]:
-    """Paths by the day in their names."""
-    found: dict[str, list[str]] = defaultdict(list)
+    """Returns the paths by the day in their names (`…/dt=DAY/…`)."""
+    paths_by_day: dict[str, list[str]] = defaultdict(list)
     for path in paths:
-        found[path.partition("dt=")[2].partition("/")[0]].append(path)
-    return found
+        day = path.partition("dt=")[2].partition("/")[0]
+        paths_by_day[day].append(path)
+    return paths_by_day

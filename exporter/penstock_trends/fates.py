@@ -8,90 +8,124 @@ from penstock.account.fates import CAUSES, HANDLED, LOSSES
 from penstock.insight.formatting import amount_text
 
 Plain = dict[str, Any]
+Place = tuple[str, str, str]
+"""Broker, address, and queue, which is empty where no queue got the messages."""
 Fate = tuple[str, str, str, str]
-"""Broker, address, queue (empty: none got it) and fate."""
+"""A place and the name of a fate."""
 
 
-def name_of(one: Mapping[str, Any]) -> Fate:
-    return one["broker"], one["address"], one["queue"], one["fate"]
+def place_of(row: Mapping[str, Any]) -> Place:
+    return row["broker"], row["address"], row["queue"]
 
 
-def of_clients(fates: Sequence[Plain]) -> dict[Fate, list[Plain]]:
-    """Of each fate the rows that name a client, the worst first."""
-    found: dict[Fate, list[Plain]] = defaultdict(list)
-    for one in sorted(fates, key=lambda one: -one["messages"]):
-        if one["client"] and (one["messages"] or one["uncertain"] != 0):
-            found[name_of(one)].append(one)
-    return found
+def name_of(row: Mapping[str, Any]) -> Fate:
+    return *place_of(row), row["fate"]
 
 
 def went(facts: Plain) -> list[Plain]:
-    """A row for each fate but acknowledgement: losses first, most messages first.
-
-    Of a broker whose history has no account (an older agent, an import) what the counters of its queues say.
-    """
+    """Returns a row for each place and fate but acknowledgement: losses first, then by most messages."""
     fates: list[Plain] = facts.get("fates", [])
-    clients = of_clients(fates)
-    accounts = {one["broker"] for one in fates}
-    rows = [one for one in fates if not one["client"] and one["fate"] != HANDLED]
-    rows += [
-        {name: queue[name] for name in ("broker", "address", "queue", "owner")}
-        | {"fate": fate, "messages": int(queue[fate]), "uncertain": 0}
-        for queue in facts["queues"]
-        for fate in CAUSES
-        if queue["broker"] not in accounts and queue.get(fate)
-    ]
-    came = {name_of({**queue, "fate": ""}): queue["added"] for queue in facts["queues"]}
-    found = [
-        one
-        | {
-            "lost": one["fate"] in LOSSES,
-            "amount": amount_of(one),
-            "who": who(one, clients.get(name_of(one), [])),
-            "share": one["messages"] / whole
-            if (whole := came.get(name_of({**one, "fate": ""})))
-            else None,
+    clients = rows_of_clients(fates)
+    added = {place_of(queue): queue["added"] for queue in facts["queues"]}
+    rows = []
+    for row in [*rows_of_accounts(fates), *rows_of_counters(facts["queues"], fates)]:
+        if not row["messages"] and not row["uncertain"]:
+            continue
+        texts = {
+            "lost": row["fate"] in LOSSES,
+            "amount": amount_of(row),
+            "who": who(row, clients.get(name_of(row), [])),
+            "share": share_of_added(row, added.get(place_of(row))),
         }
-        for one in rows
-        if one["messages"] or one["uncertain"]
+        rows.append(row | texts)
+    return sorted(rows, key=losses_first)
+
+
+def rows_of_clients(fates: Sequence[Plain]) -> dict[Fate, list[Plain]]:
+    """Returns the rows that name a client, by fate, each with most messages first."""
+    rows_by_fate: dict[Fate, list[Plain]] = defaultdict(list)
+    for row in sorted(fates, key=lambda row: -row["messages"]):
+        is_empty = not row["messages"] and row["uncertain"] == 0
+        if row["client"] and not is_empty:
+            rows_by_fate[name_of(row)].append(row)
+    return rows_by_fate
+
+
+def rows_of_accounts(fates: Sequence[Plain]) -> list[Plain]:
+    """Returns the rows that count all messages with a fate, whichever client they went to."""
+    return [row for row in fates if not row["client"] and row["fate"] != HANDLED]
+
+
+def rows_of_counters(queues: Sequence[Plain], fates: Sequence[Plain]) -> list[Plain]:
+    """Returns rows made from the counters of queues, for brokers whose history has no account.
+
+    Older agents wrote no account, and an import from Prometheus has none.
+    """
+    brokers_with_account = {row["broker"] for row in fates}
+    return [
+        {
+            "broker": queue["broker"],
+            "address": queue["address"],
+            "queue": queue["queue"],
+            "owner": queue["owner"],
+            "fate": fate,
+            "messages": int(queue[fate]),
+            "uncertain": 0,
+        }
+        for queue in queues
+        if queue["broker"] not in brokers_with_account
+        for fate in CAUSES
+        if queue.get(fate)
     ]
-    return sorted(
-        found, key=lambda one: (not one["lost"], -one["messages"], *name_of(one))
-    )
+
+
+def share_of_added(row: Plain, added: float | None) -> float | None:
+    """Returns the share of the queue's messages; None where it is unknown how many were added."""
+    if not added:
+        return None
+    return float(row["messages"] / added)
+
+
+def losses_first(row: Plain) -> tuple[Any, ...]:
+    """Returns the key that sorts rows: losses, then most messages, then by name."""
+    return (not row["lost"], -row["messages"], *name_of(row))
 
 
 def totals(rows: Sequence[Plain]) -> list[Plain]:
-    """By fate over all queues and brokers, in the same order."""
-    found: dict[str, Plain] = {}
-    for one in rows:
-        total = found.setdefault(
-            one["fate"], one | {"messages": 0, "uncertain": 0, "places": 0}
-        )
-        total["messages"], total["places"] = (
-            total["messages"] + one["messages"],
-            total["places"] + 1,
-        )
-        known = None not in (total["uncertain"], one["uncertain"])
-        total["uncertain"] = total["uncertain"] + one["uncertain"] if known else None
-    summed = [one | {"amount": amount_of(one)} for one in found.values()]
+    """Returns the sums by fate over all queues and brokers, in the same order."""
+    sums: dict[str, Plain] = {}
+    for row in rows:
+        empty = {"messages": 0, "uncertain": 0, "places": 0}
+        total = sums.setdefault(row["fate"], row | empty)
+        total["messages"] += row["messages"]
+        total["places"] += 1
+        if total["uncertain"] is None or row["uncertain"] is None:
+            total["uncertain"] = None
+        else:
+            total["uncertain"] += row["uncertain"]
+    with_texts = [total | {"amount": amount_of(total)} for total in sums.values()]
     return sorted(
-        summed, key=lambda one: (not one["lost"], -one["messages"], one["fate"])
+        with_texts,
+        key=lambda total: (not total["lost"], -total["messages"], total["fate"]),
     )
 
 
-def amount_of(one: Mapping[str, Any]) -> str:
-    low = one["messages"]
-    uncertain = one["uncertain"]
-    return amount_text(
-        low
-        if uncertain == 0
-        else (low, None if uncertain is None else int(low + uncertain))
-    )
+def amount_of(row: Mapping[str, Any]) -> str:
+    """Returns the number of messages as text: exact, a range, or at least so many."""
+    least = row["messages"]
+    uncertain = row["uncertain"]
+    if uncertain == 0:
+        return amount_text(least)
+    if uncertain is None:
+        return amount_text((least, None))
+    return amount_text((least, int(least + uncertain)))
 
 
-def who(one: Plain, clients: Sequence[Plain]) -> str:
-    """The clients that are known, then what else gives messages this fate."""
-    named = [f"{client['client']} {amount_of(client)}" for client in clients]
-    rest = one["messages"] - sum(client["messages"] for client in clients)
-    cause = CAUSES.get(one["fate"], "")
-    return ", ".join([*named, cause] if cause and (rest > 0 or not named) else named)
+def who(row: Plain, clients: Sequence[Plain]) -> str:
+    """Returns the clients that are known, then the usual cause of this fate for the messages of no known client."""
+    texts = [f"{client['client']} {amount_of(client)}" for client in clients]
+    without_client = row["messages"] - sum(client["messages"] for client in clients)
+    cause = CAUSES.get(row["fate"], "")
+    if cause and (without_client > 0 or not texts):
+        texts.append(cause)
+    return ", ".join(texts)

@@ -1,4 +1,4 @@
-"""Page 1 of the report: what is to be known at a glance, and what to do, with its owners."""
+"""Page 1 of the report: the state of the fleet at a glance, and actions with their owners."""
 
 import math
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ Plain = dict[str, Any]
 MOST: Final = 6
 """Rows of each table."""
 SEVERITIES: Final = {"critical": 7.0, "warning": 30.0, "notice": 90.0}
-"""By how many days there are at least until a limit is met."""
+"""Severity → the most days until a limit is met at the earliest."""
 ALIKE: Final = 1.1
-"""Times the hours, in which queues were seen, of the period before: with less, that is none to compare with."""
+"""Two periods are compared if the later one has at most so many times the hours, in which queues were seen."""
 LONGEST: Final = 365.0
-"""Days, beyond which no date is said."""
+"""Days, beyond which the text names no date."""
 PARTS: Final = {
     "memory": "memory of",
     "disk": "disk of",
@@ -37,165 +37,205 @@ NEEDED: Final = {
     "the last seven days beside usual weeks": 35,
     "what changed since last month": 56,
 }
-"""What a report says, and the days that it takes at least."""
+"""Statement of a report → the days of history that it needs."""
+CHANGES: Final = {
+    "added": "Messages added",
+    "lost": "Messages lost",
+    "conditions": "Conditions raised",
+    "seconds": "Time with an active condition",
+}
+"""Sum of a period → its name in the table of changes."""
 
 
-def summary(facts: Plain, gone: Sequence[Plain]) -> Plain:
-    """gone: where messages went, losses first."""
-    lost = [one for one in gone if one["lost"]]
-    found = {
+def summary(facts: Plain, fates: Sequence[Plain]) -> Plain:
+    """Returns the content of page 1. fates: where messages went, losses first."""
+    lost = [row for row in fates if row["lost"]]
+    tables: dict[str, list[Plain]] = {
         "risks": risks(facts),
         "lost": lost,
         "flow": facts["flow"]["worst"],
         "actions": actions(facts, lost),
     }
-    more: Plain = {
-        f"more_{name}": max(len(rows) - MOST, 0) for name, rows in found.items()
-    }
-    found = {name: rows[:MOST] for name, rows in found.items()}
-    more |= {
+    content: Plain = {}
+    for name, rows in tables.items():
+        content[name] = rows[:MOST]
+        content[f"more_{name}"] = max(len(rows) - MOST, 0)
+    return content | {
         "changes": changes(facts),
         "unknown": not_known(facts),
-        "headline": headline(facts, found["risks"], lost),
+        "headline": headline(facts, content["risks"], lost),
+        "flow_counts": facts["flow"],
     }
-    return found | more | {"flow_counts": facts["flow"]}
 
 
 def headline(facts: Plain, dated: Sequence[Plain], lost: Sequence[Plain]) -> str:
-    """One sentence."""
-    first = (
-        f"the {dated[0]['what']} {dated[0]['when']}"
-        if dated
-        else "no limit is known to be met within 90 days"
-    )
-    week = facts["periods"].get("week")
-    span = "in the last seven days" if week else "since the history begins"
-    count = week["lost"] if week else sum(one["messages"] for one in lost)
-    losses = (
-        f"{count:,} messages were lost {span}"
-        if count
-        else f"no message is known to be lost {span}"
-    )
-    missed = facts["flow"]["missed"]
-    of = facts["flow"]["queues"]
-    target = f"the flow target of {100 * facts['flow']['target']:.6g} %"
-    flows = (
-        f"{missed} of {of} queues missed {target}"
-        if missed
-        else f"all {of} queues met {target}"
-    )
-    text = f"{first}; {losses}; {flows if of else 'flow is not known yet'}."
+    """Returns one sentence. dated: limits with a date, the earliest first. lost: rows of lost messages."""
+    risk = "no limit is known to be met within 90 days"
+    if dated:
+        risk = f"the {dated[0]['what']} {dated[0]['when']}"
+    losses = losses_text(facts["periods"].get("week"), lost)
+    text = f"{risk}; {losses}; {flow_text(facts['flow'])}."
     return text[0].upper() + text[1:]
 
 
+def losses_text(week: Plain | None, lost: Sequence[Plain]) -> str:
+    """Returns how many messages were lost in the last week; in all of the history if that is shorter."""
+    if week:
+        count = week["lost"]
+        span = "in the last seven days"
+    else:
+        count = sum(row["messages"] for row in lost)
+        span = "since the history begins"
+    if not count:
+        return f"no message is known to be lost {span}"
+    return f"{count:,} messages were lost {span}"
+
+
+def flow_text(flow: Plain) -> str:
+    """Returns how many queues missed the flow target."""
+    queues = flow["queues"]
+    target = f"the flow target of {100 * flow['target']:.6g} %"
+    if not queues:
+        return "flow is not known yet"
+    if not flow["missed"]:
+        return f"all {queues} queues met {target}"
+    return f"{flow['missed']} of {queues} queues missed {target}"
+
+
 def changes(facts: Plain) -> list[Plain]:
-    """Sums of the last seven and 28 days beside those before; None where the history does not reach back so far."""
+    """Returns the sums of the last seven and 28 days beside those of the periods before."""
     periods = facts["periods"]
-    names = {
-        "added": "Messages added",
-        "lost": "Messages lost",
-        "conditions": "Conditions raised",
-    }
-    rows = []
-    for key, name in {**names, "seconds": "Time with an active condition"}.items():
-        row: Plain = {"name": name, "is_time": key == "seconds"}
-        for period in ("week", "month"):
-            new, old = (periods.get(one, {}) for one in (period, f"{period} before"))
-            now = new.get(key)
-            before = old.get(key)
-            alike = before and new.get("hours", 0) <= ALIKE * old.get("hours", 0)
-            change = now / before - 1 if alike else None
-            row[period] = {"now": now, "before": before, "change": change}
-        rows.append(row)
-    return rows if periods else []
+    if not periods:
+        return []
+    return [
+        {
+            "name": name,
+            "is_time": key == "seconds",
+            "week": change(periods, "week", key),
+            "month": change(periods, "month", key),
+        }
+        for key, name in CHANGES.items()
+    ]
+
+
+def change(periods: Plain, period: str, key: str) -> Plain:
+    """Returns a sum of a period, the same of the period before, and the relative change.
+
+    Each is None where the history does not reach back so far; the change also where the two cannot be compared.
+    """
+    new = periods.get(period, {})
+    old = periods.get(f"{period} before", {})
+    now = new.get(key)
+    before = old.get(key)
+    is_alike = new.get("hours", 0) <= ALIKE * old.get("hours", 0)
+    relative = now / before - 1 if before and is_alike else None
+    return {"now": now, "before": before, "change": relative}
 
 
 # --- risks
 
 
 def limits_of(brokers: Sequence[Plain]) -> list[tuple[Plain, str, Plain]]:
-    """Broker, name of the limit, and what is known of it; those that are met first come first."""
-    found = [
+    """Returns broker, name and facts of each limit, those that are met first at the top."""
+    limits = [
         (broker, name, limit)
         for broker in brokers
         for name, limit in sorted(broker["limits"].items())
     ]
-    dated = {"met": 0, "rising": 1}
-    return sorted(
-        found, key=lambda one: (dated.get(one[2]["state"], 2), one[2]["low"] or 0.0)
-    )
+    return sorted(limits, key=lambda entry: urgency(entry[2]))
+
+
+def urgency(limit: Plain) -> tuple[int, float]:
+    """Returns the key that sorts limits: those that are met, those with a date, the rest; then the earliest."""
+    order = {"met": 0, "rising": 1}
+    return order.get(limit["state"], 2), limit["low"] or 0.0
 
 
 def risks(facts: Plain) -> list[Plain]:
-    """Limits that are met or have a date, the earliest first; targets that are missed come with those of a month."""
-    found = [
-        (broker["broker"], broker["owner"], name, one)
-        for broker, name, one in limits_of(facts["brokers"])
-    ]
-    found += [
-        (f"{one['address']} on {one['broker']}", one["owner"], one["limit_name"], one)
-        for one in facts["addresses"]
-    ]
+    """Returns limits that are met or have a date, the earliest first, and missed targets beside those of a month."""
     rows = [
-        {
-            "severity": next(
-                name for name, days in SEVERITIES.items() if limit["low"] <= days
-            ),
-            "what": f"{PARTS[name]} {where}",
-            "when": f"is {met_text(limit, limit['now'])}".replace(
-                "is limit met", "reaches its limit"
-            ),
-            "owner": owner,
-            "do": more_room(name, limit),
-            "low": limit["low"],
-        }
-        for where, owner, name, limit in found
-        if limit["state"] in ("met", "rising")
+        risk(broker["broker"], broker["owner"], name, limit)
+        for broker, name, limit in limits_of(facts["brokers"])
+        if is_dated(limit)
     ]
-    rows += [
-        row
-        for queue in facts["queues"]
-        for row in (short_ring(queue), slow_drain(queue))
-        if row
-    ]
+    for limit in facts["addresses"]:
+        if is_dated(limit):
+            where = f"{limit['address']} on {limit['broker']}"
+            rows.append(risk(where, limit["owner"], limit["limit_name"], limit))
+    for queue in facts["queues"]:
+        missed_targets = [short_ring(queue), slow_drain(queue)]
+        rows += [row for row in missed_targets if row is not None]
     return sorted(rows, key=lambda row: (row["low"], row["what"]))
 
 
+def is_dated(limit: Plain) -> bool:
+    return limit["state"] in ("met", "rising")
+
+
+def risk(where: str, owner: str, name: str, limit: Plain) -> Plain:
+    """Returns the row for a limit that is met or has a date."""
+    earliest = limit["low"]
+    severity = next(name for name, days in SEVERITIES.items() if earliest <= days)
+    when = f"is {met_text(limit, limit['now'])}"
+    return {
+        "severity": severity,
+        "what": f"{PARTS[name]} {where}",
+        "when": when.replace("is limit met", "reaches its limit"),
+        "owner": owner,
+        "do": more_room(name, limit),
+        "low": earliest,
+    }
+
+
 def short_ring(queue: Plain) -> Plain | None:
-    """A ring that covers less than its target in the busiest hours."""
+    """Returns the row for a ring that covers less than its target in the busiest hours; None for others."""
     target = queue["targets"]["ring_retention"]
     rate = queue["busiest_rate"]
     ring = queue["ring"]
-    if not (target and rate and ring) or ring / rate >= target:
+    if not target or not rate or not ring:
         return None
-    when = f"covers {duration(ring / rate)} in its busiest hours, {duration(target)} is the target"
+    covered = ring / rate
+    if covered >= target:
+        return None
     return missed(
         queue,
-        f"ring of {place(queue)}",
-        when,
-        f"Give it a ring of {math.ceil(target * rate):,} messages.",
+        subject=f"ring of {place(queue)}",
+        when=f"covers {duration(covered)} in its busiest hours, {duration(target)} is the target",
+        do=f"Give it a ring of {math.ceil(target * rate):,} messages.",
     )
 
 
 def slow_drain(queue: Plain) -> Plain | None:
-    """A usual high backlog that takes its consumers longer than the target, even if nothing more comes."""
+    """Returns the row for a usual high backlog that its consumers need longer for than the target; None for others.
+
+    The time is that without any new message.
+    """
     target = queue["targets"]["drain_target"]
     backlog = queue["messages"]["p95"]
-    together = (queue["pace"]["rate"] or 0.0) * (queue["consumers"] or 0.0)
-    if not (target and backlog and together) or backlog / together <= target:
+    rate = (queue["pace"]["rate"] or 0.0) * (queue["consumers"] or 0.0)
+    if not target or not backlog or not rate:
         return None
-    when = f"({backlog:,.0f} messages) takes {duration(backlog / together)} at least, {duration(target)} is the target"
+    seconds = backlog / rate
+    if seconds <= target:
+        return None
     return missed(
         queue,
-        f"backlog of {place(queue)}",
-        when,
-        "See whether its consumers can do more: section 8.",
+        subject=f"backlog of {place(queue)}",
+        when=f"({backlog:,.0f} messages) takes {duration(seconds)} at least, {duration(target)} is the target",
+        do="See whether its consumers can do more: section 8.",
     )
 
 
-def missed(queue: Plain, what: str, when: str, do: str) -> Plain:
-    dated = {"severity": "warning", "low": SEVERITIES["warning"]}
-    return dated | {"what": what, "when": when, "owner": queue["owner"], "do": do}
+def missed(queue: Plain, subject: str, when: str, do: str) -> Plain:
+    """Returns the row for a missed target, as urgent as a limit that is met within a month."""
+    return {
+        "severity": "warning",
+        "low": SEVERITIES["warning"],
+        "what": subject,
+        "when": when,
+        "owner": queue["owner"],
+        "do": do,
+    }
 
 
 def place(queue: Plain) -> str:
@@ -203,81 +243,101 @@ def place(queue: Plain) -> str:
 
 
 def more_room(name: str, limit: Plain) -> str:
-    """What to give, and how long it would last."""
-    more = f"Find what grows: {GROWS[name]}; or give it more."
-    if limit["state"] == "met" or not limit["slope"] or limit["slope"] <= 0:
-        return more
-    days = (1.5 * limit["limit"] - limit["level"]) / limit["slope"]
-    until = (
-        f"until about {day_text(limit['now'] / 86400 + days)}"
-        if days < LONGEST
-        else "for more than a year"
-    )
-    return f"{more} 50 % more would last {until} at the present rate."
+    """Returns the advice for a limit, with how long half as much again would last."""
+    advice = f"Find what grows: {GROWS[name]}; or give it more."
+    slope = limit["slope"]
+    if limit["state"] == "met" or not slope or slope <= 0:
+        return advice
+    days = (1.5 * limit["limit"] - limit["level"]) / slope
+    until = "for more than a year"
+    if days < LONGEST:
+        until = f"until about {day_text(limit['now'] / 86400 + days)}"
+    return f"{advice} 50 % more would last {until} at the present rate."
 
 
 # --- advice
 
 
 def actions(facts: Plain, lost: Sequence[Plain]) -> list[Plain]:
-    """What to set, with what it would have done to the polls of the last days; then clients to look at."""
+    """Returns the settings to change, for the queues that lost most first; then the clients to look at."""
     owners = {named(queue): queue["owner"] for queue in facts["queues"]}
-    worst = {named(one): at for at, one in enumerate(lost)}
+    ranks = {named(row): rank for rank, row in enumerate(lost)}
     advice = sorted(
-        facts.get("advice", []), key=lambda one: worst.get(named(one), len(worst))
+        facts.get("advice", []),
+        key=lambda row: ranks.get(named(row), len(ranks)),
     )
-    found = [
-        {
-            "what": f"{one['queue']} on {one['broker']}. {one['evidence']}",
-            "owner": owners.get(named(one), ""),
-            "do": one["do"][0].upper() + one["do"][1:],
-        }
-        for one in advice
-    ]
-    for row in facts["stalls"][:3]:
-        who = row["client"] or "The queue itself"
-        often = "once" if row["count"] == 1 else f"{row['count']} times"
-        text = f"{who}: {row['condition'].replace('_', ' ')} {often} on {row['queue']} ({row['broker']}),"
-        text += f" {duration(row['total'])} in all, {duration(row['longest'])} at the longest."
-        found.append(
+    rows = []
+    for row in advice:
+        action = row["do"]
+        rows.append(
             {
-                "what": text,
-                "owner": row["owner"],
-                "do": "See what it waits for: section 6.",
+                "what": f"{place(row)}. {row['evidence']}",
+                "owner": owners.get(named(row), ""),
+                "do": action[0].upper() + action[1:],
             }
         )
-    return found
+    rows += [
+        {
+            "what": stall_text(row),
+            "owner": row["owner"],
+            "do": "See what it waits for: section 6.",
+        }
+        for row in facts["stalls"][:3]
+    ]
+    return rows
+
+
+def stall_text(row: Plain) -> str:
+    """Returns how often and how long a condition of a client or queue was active."""
+    client = row["client"] or "The queue itself"
+    condition = row["condition"].replace("_", " ")
+    times = "once" if row["count"] == 1 else f"{row['count']} times"
+    total = duration(row["total"])
+    longest = duration(row["longest"])
+    return (
+        f"{client}: {condition} {times} on {row['queue']} ({row['broker']}),"
+        f" {total} in all, {longest} at the longest."
+    )
 
 
 def not_known(facts: Plain) -> list[str]:
-    """What a reader would else take for well."""
+    """Returns statements about missing data: without them a reader would take silence for a good sign."""
+    lines = unknown_limits(facts["brokers"])
+    lines += hours_without_counters(facts["queues"])
+    for queue, why in facts.get("unadvised", {}).items():
+        lines.append(
+            f"what to set for {queue}: its polls could not be replayed ({why})"
+        )
     days = facts["window"]["days"]
+    for statement, least in NEEDED.items():
+        if days < least:
+            lines.append(f"{statement} (from {least} days on)")
+    return lines
+
+
+def unknown_limits(brokers: Sequence[Plain]) -> list[str]:
+    """Returns one line for all limits whose dates are unknown; none where there is no such."""
     limits = [
         f"{name} of {broker['broker']}"
-        for broker in facts["brokers"]
+        for broker in brokers
         for name, limit in sorted(broker["limits"].items())
         if limit["state"] == "unknown"
     ]
-    more = f" and {len(limits) - MOST} more" if len(limits) > MOST else ""
-    found = (
-        [f"when these limits are met: {', '.join(limits[:MOST])}{more}"]
-        if limits
-        else []
-    )
-    found += hours_without_counters(facts["queues"])
-    for queue, why in facts.get("unadvised", {}).items():
-        found.append(
-            f"what to set for {queue}: its polls could not be replayed ({why})"
-        )
-    return found + [
-        f"{what} (from {least} days on)"
-        for what, least in NEEDED.items()
-        if days < least
-    ]
+    if not limits:
+        return []
+    return [f"when these limits are met: {first_of(limits)}"]
+
+
+def first_of(texts: Sequence[str]) -> str:
+    """Returns the first of the texts in one line, and how many more there are."""
+    line = ", ".join(texts[:MOST])
+    if len(texts) > MOST:
+        line += f" and {len(texts) - MOST} more"
+    return line
 
 
 def hours_without_counters(queues: Sequence[Plain]) -> list[str]:
-    """One line of the queues whose counters the broker did not report at all times; none where there is no such."""
+    """Returns one line for the queues whose counters the broker did not always report; none where there is no such."""
     texts = []
     for queue in queues:
         hours = queue.get("blind_hours", 0)
@@ -285,7 +345,4 @@ def hours_without_counters(queues: Sequence[Plain]) -> list[str]:
             texts.append(f"{place(queue)} ({hours} h)")
     if not texts:
         return []
-    line = f"when messages came in hours without counters: {', '.join(texts[:MOST])}"
-    if len(texts) > MOST:
-        line += f" and {len(texts) - MOST} more"
-    return [line]
+    return [f"when messages came in hours without counters: {first_of(texts)}"]

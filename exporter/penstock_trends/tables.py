@@ -124,11 +124,19 @@ class WrittenFile:
     problem: str = ""
 
 
-def sql(name: str, **values: object) -> str:
-    """The text of a query in `sql/`, its {names} filled in."""
-    return (
-        (files("penstock_trends") / "sql" / f"{name}.sql").read_text().format(**values)
-    )
+def sql(name: str, counters: Sequence[str] = (), **values: object) -> str:
+    """The text of a query in `sql/`, its {names} filled in.
+
+    A line that names {c} is repeated for each of the counters.
+    """
+    text = (files("penstock_trends") / "sql" / f"{name}.sql").read_text()
+    lines = []
+    for line in text.splitlines():
+        if "{c}" in line:
+            lines += [line.replace("{c}", counter) for counter in counters]
+        else:
+            lines.append(line)
+    return "\n".join(lines).format(**values)
 
 
 # --- DataFrames → files

@@ -77,88 +77,102 @@ def roll_up(
     job = Job(session, history, out, progress)
     done = Rolled()
     for _ in range(ATTEMPTS):
-        every = listed(history)
-        present = {day: every[day] for day in pointers.plausible(every, time.time())}
-        done.ahead = sorted(
-            path for day in every.keys() - present for path in every[day]
-        )
-        known = pointers.load(out, present)
-        dirty = [
-            day
-            for day in present
-            if known.get(day, Pointer(day)).is_dirty(present[day])
-        ]
-        work = sorted([*dirty, *old_days(out, present)])
-        gone = False
-        for at in range(0, len(work), CHUNK):
-            days = work[at : at + CHUNK]
-            progress(
-                f"rolling up {days[0]} … {days[-1]}, day {at + len(days)} of {len(work)}"
-            )
-            gone |= roll_days(
-                job, {day: present.get(day, {}) for day in days}, known, done
-            )
-        if not gone:
-            pointers.clean(out, known, time.time())
+        if roll_up_once(job, done):
             return done
     raise RollupError(
         f"{history.url}: files were removed while they were read, {ATTEMPTS} times; run it again"
     )
 
 
+def roll_up_once(job: Job, done: Rolled) -> bool:
+    """Roll up all days with something new; returns whether all files could be read, so that no day has to wait."""
+    every = listed(job.history)
+    present = {day: every[day] for day in pointers.plausible(every, time.time())}
+    days_ahead = every.keys() - present
+    done.ahead = sorted(path for day in days_ahead for path in every[day])
+    published = pointers.load(job.out, present)
+    work = [
+        day
+        for day, files in present.items()
+        if published.get(day, Pointer(day)).is_dirty(files)
+    ]
+    work = sorted([*work, *old_days(job.out, present)])
+    is_complete = True
+    for start in range(0, len(work), CHUNK):
+        days = work[start : start + CHUNK]
+        number = start + len(days)
+        job.progress(f"rolling up {days[0]} … {days[-1]}, day {number} of {len(work)}")
+        inputs = {day: present.get(day, {}) for day in days}
+        is_complete &= roll_days(job, inputs, published, done)
+    if is_complete:
+        pointers.clean(job.out, published, time.time())
+    return is_complete
+
+
 def listed(history: Store) -> dict[str, dict[str, list[int]]]:
-    """Day → path → size and mtime of each raw file that counts."""
-    found: dict[str, dict[str, list[int]]] = defaultdict(dict)
+    """Returns size and mtime of each raw file that counts: day → path → [size, mtime]."""
+    files_by_day: dict[str, dict[str, list[int]]] = defaultdict(dict)
     for entry in current(history):
         kind, day, _ = partition(entry)
         if kind in KINDS:
-            found[day][entry.path] = [entry.size, entry.mtime]
-    return found
+            files_by_day[day][entry.path] = [entry.size, entry.mtime]
+    return files_by_day
 
 
 def old_days(out: Store, present: Mapping[str, Inputs]) -> list[str]:
-    """Days that only an older version rolled up, and of which no raw file is left: their hours are converted."""
+    """Returns the days without raw files that only an older version rolled up: their hours are converted."""
     old = pointers.read_json(out, OLD_MANIFEST)
-    return sorted({*old} - {*present} - {*pointers.day_names(out)}) if old else []
+    if not old:
+        return []
+    return sorted(old.keys() - present.keys() - set(pointers.day_names(out)))
 
 
 def roll_days(
-    job: Job, inputs: Mapping[str, Inputs], known: Pointers, done: Rolled
+    job: Job, inputs: Mapping[str, Inputs], published: Pointers, done: Rolled
 ) -> bool:
-    """Roll up and publish some days; whether a file was gone, so that its day waits for the next attempt."""
+    """Roll up and publish some days.
+
+    inputs: their raw files. published: the pointers before; gets the new ones. Returns False if a raw file disappeared
+    meanwhile: its day then waits for the next attempt.
+    """
     made = {day: begun(job.out, day, files) for day, files in inputs.items()}
-    gone: set[str] = set()
+    days_to_wait: set[str] = set()
     for kind in KINDS:
-        gone |= write_hours(job, kind, made)
+        days_to_wait |= write_hours(job, kind, made)
     ready = {
-        day: one
-        for day, one in made.items()
-        if day not in gone and not refuse(job.out, one, known.get(day))
+        day: pointer
+        for day, pointer in made.items()
+        if day not in days_to_wait and not refuse(job.out, pointer, published.get(day))
     }
-    for day in derive(job, ready):
-        pointers.publish(job.out, day)
-    known |= ready
+    for pointer in derive(job, ready):
+        pointers.publish(job.out, pointer)
+    published |= ready
     done.days += ready
-    done.files += sum(len(inputs[day]) for day in ready)
-    done.bytes += sum(size for day in ready for size, _ in inputs[day].values())
-    return bool(gone)
+    for day in ready:
+        done.files += len(inputs[day])
+        done.bytes += sum(size for size, _ in inputs[day].values())
+    return not days_to_wait
 
 
 def begun(out: Store, day: str, files: Inputs) -> Pointer:
-    """The pointer of a day that is made again. Without raw files its hours are those of an older version."""
-    inputs = {path: list(of) for path, of in files.items()}
+    """Returns the pointer of a day that is made again. Without raw files its hours are those of an older version."""
+    inputs = {path: list(size_and_time) for path, size_and_time in files.items()}
     if not inputs:
-        tiers = (f"h1/kind={kind}/dt={day}/part.parquet" for kind in TIERS)
-        olds = (*tiers, f"{CONDITION.name}/dt={day}/part.parquet")
-        inputs = {path: [0, 0] for path in olds if out.exists(path)}
+        inputs = {path: [0, 0] for path in old_files(day) if out.exists(path)}
     return Pointer(day, generation(VERSION, inputs), kernel=VERSION, inputs=inputs)
+
+
+def old_files(day: str) -> list[str]:
+    """Returns the paths where older versions kept a day."""
+    folders = [*(f"h1/kind={kind}" for kind in TIERS), CONDITION.name]
+    return [f"{folder}/dt={day}/part.parquet" for folder in folders]
 
 
 # --- raw → hours
 
 
 def write_hours(job: Job, kind: str, made: Pointers) -> set[str]:
-    """Write h1 and series of a kind, or `condition`; the days of which a file was gone."""
+    """Write h1 and series of a kind, or `condition`; returns the days of which a raw file disappeared."""
     units = [
         json.dumps(unit)
         for pointer in made.values()
@@ -168,77 +182,86 @@ def write_hours(job: Job, kind: str, made: Pointers) -> set[str]:
         return set()
     work = partial(hours_of_units, job.history.url, job.out.url, kind)
     hours = spread(job.session, units, work, tables.schema_of_hours(kind))
-    table = table_of(kind)
-    generations = {day: pointer.generation for day, pointer in made.items()}
     if kind == CONDITION.name:
-        named = hours.dropDuplicates().withColumn(
-            tables.FILE, tables.file_column(table, generations, 1, "stamp")
-        )
-        gone = note(
-            kind,
-            table,
-            1,
-            tables.write(named, job.out, tables.REPORTS, tables.REPORTS.names),
-            made,
-        )
+        buckets = 1
+        parts = write_reports(job, hours, made)
     else:
-        of = tables.TierTables(kind)
         buckets = buckets_for(kind, made)
-        named = hours.withColumn(
-            tables.FILE, tables.file_column(table, generations, buckets)
-        )
-        gone = note(
-            kind,
-            table,
-            buckets,
-            tables.write(named, job.out, of.rows, tables.KEYS, of.labels),
-            made,
-        )
-    return gone
+        parts = write_rows(job, kind, hours, made, buckets)
+    return note(kind, buckets, parts, made)
+
+
+def write_reports(job: Job, reports: Any, made: Pointers) -> list[tables.WrittenFile]:
+    """Write the reports of conditions, each once."""
+    generations = {day: pointer.generation for day, pointer in made.items()}
+    path = tables.file_column(CONDITION.name, generations, 1, "stamp")
+    placed = reports.dropDuplicates().withColumn(tables.FILE, path)
+    return tables.write(placed, job.out, tables.REPORTS, tables.REPORTS.names)
+
+
+def write_rows(
+    job: Job, kind: str, hours: Any, made: Pointers, buckets: int
+) -> list[tables.WrittenFile]:
+    """Write the hourly rows of a kind, and its labels beside them."""
+    kind_tables = tables.TierTables(kind)
+    generations = {day: pointer.generation for day, pointer in made.items()}
+    path = tables.file_column(table_of(kind), generations, buckets)
+    placed = hours.withColumn(tables.FILE, path)
+    return tables.write(
+        placed, job.out, kind_tables.rows, tables.KEYS, kind_tables.labels
+    )
 
 
 def buckets_for(kind: str, made: Pointers) -> int:
-    """Of how many files a day's table is; a power of two, so that a file of fewer buckets holds whole ones of more."""
+    """Returns the number of files for each table of a day.
+
+    It is a power of two, so that a file of fewer buckets holds whole ones of more.
+    """
     sizes = [
-        sum(of[0] for path, of in one.inputs.items() if f"kind={kind}/" in path)
-        for one in made.values()
+        sum(size for path, (size, _) in inputs if f"kind={kind}/" in path)
+        for inputs in (pointer.inputs.items() for pointer in made.values())
     ]
-    return int(min(2 ** (max(sizes) // BUCKET_BYTES).bit_length(), MOST_BUCKETS))
+    wanted = 2 ** (max(sizes) // BUCKET_BYTES).bit_length()
+    return int(min(wanted, MOST_BUCKETS))
 
 
 def note(
-    kind: str,
-    table: str,
-    buckets: int,
-    parts: Sequence[tables.WrittenFile],
-    made: Pointers,
+    kind: str, buckets: int, parts: Sequence[tables.WrittenFile], made: Pointers
 ) -> set[str]:
-    """Enter into the pointers what was written; the days of which a file was gone."""
-    written = pointers.by_day(part.file for part in parts if part.file)
-    gone = set()
-    for day, files in written.items():
-        made[day].add(table, files, buckets)
-        made[day].polls[kind] = sum(part.polls for part in parts if part.file in files)
-        if kind != CONDITION.name:
-            made[day].add(
-                f"series/kind={kind}",
-                (name.replace("h1/", "series/", 1) for name in files),
-                buckets,
-            )
-    for problem in (json.loads(part.problem) for part in parts if part.problem):
-        day = problem["day"]
+    """Enter the written files into the pointers; returns the days of which a raw file disappeared."""
+    note_files(kind, buckets, parts, made)
+    days_to_wait = set()
+    for part in parts:
+        if not part.problem:
+            continue
+        problem = json.loads(part.problem)
+        pointer = made[problem["day"]]
         path = problem["path"]
         if "left out" in problem:
-            made[day].left_out[path] = left_out_text(problem["left out"])
+            pointer.left_out[path] = left_out_text(problem["left out"])
         elif problem["why"] == GONE:
-            gone.add(day)
+            days_to_wait.add(pointer.day)
         else:
-            made[day].damaged[path] = problem["why"]
-    return gone
+            pointer.damaged[path] = problem["why"]
+    return days_to_wait
+
+
+def note_files(
+    kind: str, buckets: int, parts: Sequence[tables.WrittenFile], made: Pointers
+) -> None:
+    """Enter files and numbers of polls into the pointers."""
+    polls_in_file = {part.file: part.polls for part in parts if part.file}
+    for day, files in pointers.by_day(polls_in_file).items():
+        pointer = made[day]
+        pointer.add(table_of(kind), files, buckets)
+        pointer.polls[kind] = sum(polls_in_file[path] for path in files)
+        if kind != CONDITION.name:
+            labels = [path.replace("h1/", "series/", 1) for path in files]
+            pointer.add(f"series/kind={kind}", labels, buckets)
 
 
 def left_out_text(counts: Mapping[str, int]) -> str:
-    """What of a file is not counted. counts: of numbers, by column."""
+    """Returns the text about numbers of a file that are not counted. counts: by column."""
     columns = ", ".join(
         f"{count:,} of {name}" for name, count in sorted(counts.items())
     )
@@ -246,134 +269,168 @@ def left_out_text(counts: Mapping[str, int]) -> str:
 
 
 def table_of(kind: str) -> str:
+    """Returns the folder of the hourly rows, or of the reports."""
     return kind if kind == CONDITION.name else f"h1/kind={kind}"
 
 
 def units_of(kind: str, pointer: Pointer) -> Iterator[dict[str, Any]]:
-    """Units of work: the files of one hour; of a whole day where one of them holds the whole day."""
+    """Yields units of work: the files of one hour, or of the whole day if one of them holds a whole day."""
     by_hour: dict[str, list[str]] = defaultdict(list)
     for path in sorted(pointer.inputs):
         if path.startswith((f"h1/kind={kind}/", f"{kind}/")):
             yield {"day": pointer.day, "old": path}
         elif f"kind={kind}/" in path:
-            by_hour[partition(StoredFile(path, 0, 0))[2]].append(path)
+            _, _, hour = partition(StoredFile(path, 0, 0))
+            by_hour[hour].append(path)
+    groups = list(by_hour.values())
     if ALL_DAY in by_hour:
-        by_hour = defaultdict(
-            list, {ALL_DAY: [path for paths in by_hour.values() for path in paths]}
-        )
-    for paths in by_hour.values():
+        groups = [[path for paths in groups for path in paths]]
+    for paths in groups:
         yield {"day": pointer.day, "paths": paths}
 
 
-def refuse(out: Store, made: Pointer, known: Pointer | None) -> bool:
-    """Whether a day would lose polls that were counted, as files that held them are gone: it stays as it was then.
+def refuse(out: Store, made: Pointer, published: Pointer | None) -> bool:
+    """Returns whether a day would lose polls that were counted, as files that held them were removed.
 
-    What came late is noted in it, and not looked at again.
+    It then stays as it was. Files that came late are noted in it, and not read again.
     """
-    if known is None or known.inputs.keys() <= made.inputs.keys() - (
-        made.damaged.keys() - known.damaged.keys()
-    ):
+    if published is None or not would_lose_polls(made, published):
         return False
-    if all(made.polls.get(kind, 0) >= polls for kind, polls in known.polls.items()):
-        return False
-    late = sorted(
-        {path for path, of in made.inputs.items() if known.inputs.get(path) != of}
-    )
-    known.refused = sorted({*known.refused, *late} - made.damaged.keys())
-    known.damaged |= made.damaged
-    known.inputs |= made.inputs
-    pointers.publish(out, known)
+    late = {
+        path
+        for path, size_and_time in made.inputs.items()
+        if published.inputs.get(path) != size_and_time
+    }
+    published.refused = sorted({*published.refused, *late} - made.damaged.keys())
+    published.damaged |= made.damaged
+    published.inputs |= made.inputs
+    pointers.publish(out, published)
     return True
+
+
+def would_lose_polls(made: Pointer, published: Pointer) -> bool:
+    """Returns whether files of the day are missing, or newly damaged, and polls with them."""
+    newly_damaged = made.damaged.keys() - published.damaged.keys()
+    readable = made.inputs.keys() - newly_damaged
+    if published.inputs.keys() <= readable:
+        return False
+    return any(
+        made.polls.get(kind, 0) < polls for kind, polls in published.polls.items()
+    )
 
 
 # --- hours → what counters grew, and days
 
 
+@dataclass(frozen=True, slots=True)
+class Derivation:
+    """The days of one derivation.
+
+    ready: their hours are new. work: those, and days after them whose i1 rests on them. before: days of which only
+    the end is needed.
+    """
+
+    ready: Pointers
+    work: Pointers
+    before: Pointers
+
+
 def derive(job: Job, ready: Pointers) -> list[Pointer]:
-    """Write i1 and d1 of these days, and i1 of the days after that rest on them; all whose pointers changed."""
+    """Write i1 and d1 of these days, and i1 of the days after that rest on them; returns all changed pointers."""
     if not ready:
         return []
-    names = sorted({*pointers.day_names(job.out), *ready})
-    after = {
-        later
-        for later in names
-        for day in pointers.within(names, later, LOOK_BACK)
-        if day in ready
-    }
-    around = {
-        day
-        for one in {*ready, *after}
-        for day in pointers.within(names, one, LOOK_BACK)
-    }
-    there = pointers.load(job.out, {*after, *around} - {*ready})
-    work = {day: ready.get(day) or there[day] for day in sorted({*ready, *after})}
-    every = {**there, **ready}
-    for pointer in work.values():
-        rests_on = [
-            every[day].generation
-            for day in pointers.within(names, pointer.day, LOOK_BACK)
-        ]
-        pointer.increases = generation(pointer.generation, rests_on)
-    before = {day: pointer for day, pointer in there.items() if day not in work}
+    plan = derivation(job.out, ready)
     for kind in TIERS:
-        derive_kind(job, kind, ready, work, before)
-    for pointer in work.values():
+        derive_kind(job, kind, plan)
+    for pointer in plan.work.values():
         pointer.replaced = pointers.replaced(job.out, pointer)
         pointer.replaced_at = time.time()
-    return list(work.values())
+    return list(plan.work.values())
 
 
-def derive_kind(
-    job: Job, kind: str, ready: Pointers, work: Pointers, before: Pointers
-) -> None:
-    """One kind of `derive`. before: days of which only the end is needed."""
-    of = tables.TierTables(kind)
-    hours = f"h1/kind={kind}"
-    paths = pointers.files_of(work, hours)
+def derivation(out: Store, ready: Pointers) -> Derivation:
+    """Returns the days to derive when these are new; each gets the name of its new i1."""
+    days = sorted({*pointers.day_names(out), *ready})
+    rests_on = {day: pointers.within(days, day, LOOK_BACK) for day in days}
+    work_days = [
+        day
+        for day in days
+        if day in ready or not ready.keys().isdisjoint(rests_on[day])
+    ]
+    earlier_days = {earlier for day in work_days for earlier in rests_on[day]}
+    needed = earlier_days.union(work_days) - ready.keys()
+    stored = pointers.load(out, needed)
+    every = stored | ready
+    for day in work_days:
+        pointer = every[day]
+        generations = [every[earlier].generation for earlier in rests_on[day]]
+        pointer.increases = generation(pointer.generation, generations)
+    return Derivation(
+        ready,
+        work={day: every[day] for day in work_days},
+        before={
+            day: pointer for day, pointer in stored.items() if day not in work_days
+        },
+    )
+
+
+def derive_kind(job: Job, kind: str, plan: Derivation) -> None:
+    """Write i1 and d1 of one kind."""
+    table = f"h1/kind={kind}"
+    paths = pointers.files_of(plan.work, table)
     if not paths:
         return
+    buckets = max(pointer.buckets.get(table, 0) for pointer in plan.work.values())
+    kind_tables = tables.TierTables(kind)
+    rows = marked_frame(job, paths, kind_tables.rows, before=False)
+    if kind_tables.tier.counters:
+        rows = with_earlier_days(job, kind_tables, rows, plan.before)
+        # Not put in order before it is kept: Spark 3.5 loses the columns of a kept order.
+        rows = rows.persist()
+        write_increases(job, kind_tables, rows, plan.work, buckets)
+    write_days(job, kind_tables, rows, plan.ready, buckets)
+    rows.unpersist()
+
+
+def with_earlier_days(
+    job: Job, kind_tables: tables.TierTables, rows: Any, before: Pointers
+) -> Any:
+    """Returns the rows and, marked, those of the days before, where counters were known last."""
+    paths = pointers.files_of(before, f"d1/kind={kind_tables.kind}")
+    if not paths:
+        return rows
+    return rows.unionByName(marked_frame(job, paths, kind_tables.rows, before=True))
+
+
+def write_increases(
+    job: Job, kind_tables: tables.TierTables, rows: Any, work: Pointers, buckets: int
+) -> None:
+    rows.createOrReplaceTempView("h1")
+    increases = job.session.sql(increases_query(kind_tables))
+    table = f"i1/kind={kind_tables.kind}"
+    generations = {day: pointer.increases for day, pointer in work.items()}
+    schema = kind_tables.increases
+    paths = save(job, table, increases, schema, generations, buckets)
+    add_files(work, table, paths, buckets)
+
+
+def write_days(
+    job: Job, kind_tables: tables.TierTables, rows: Any, ready: Pointers, buckets: int
+) -> None:
+    tables.in_order(rows).createOrReplaceTempView("h1")
+    days = job.session.sql(days_query(kind_tables))
+    table = f"d1/kind={kind_tables.kind}"
+    generations = {day: pointer.generation for day, pointer in ready.items()}
+    paths = save(job, table, days, kind_tables.rows, generations, buckets)
+    add_files(ready, table, paths, buckets)
+
+
+def marked_frame(job: Job, paths: Sequence[str], schema: Any, *, before: bool) -> Any:
+    """Returns rows of files. before: marks them as rows of earlier days, which give no rows of i1."""
     from pyspark.sql import functions as f  # noqa: PLC0415 - only where Spark is
 
-    rows = tables.frame(job.session, job.out, paths, of.rows).withColumn(
-        "before", f.lit(False)
-    )
-    past = pointers.files_of(before, f"d1/kind={kind}")
-    if past and of.tier.counters:
-        rows = rows.unionByName(
-            tables.frame(job.session, job.out, past, of.rows).withColumn(
-                "before", f.lit(True)
-            )
-        )
-    rows = (
-        rows.persist() if of.tier.counters else rows
-    )  # not in order: Spark 3.5 loses the columns of a kept order
-    rows.createOrReplaceTempView("h1")
-    buckets = max(
-        pointer.buckets[hours] for pointer in work.values() if hours in pointer.buckets
-    )
-    if of.tier.counters:
-        generations = {day: pointer.increases for day, pointer in work.items()}
-        save(
-            job,
-            f"i1/kind={kind}",
-            job.session.sql(increases_query(of)),
-            of.increases,
-            generations,
-            buckets,
-            work,
-        )
-    tables.in_order(rows).createOrReplaceTempView("h1")
-    generations = {day: pointer.generation for day, pointer in ready.items()}
-    save(
-        job,
-        f"d1/kind={kind}",
-        job.session.sql(days_query(of)),
-        of.rows,
-        generations,
-        buckets,
-        ready,
-    )
-    rows.unpersist()
+    rows = tables.frame(job.session, job.out, paths, schema)
+    return rows.withColumn("before", f.lit(before))
 
 
 def save(
@@ -383,70 +440,68 @@ def save(
     schema: Any,
     generations: Mapping[str, str],
     buckets: int,
-    work: Pointers,
-) -> None:
-    """Write what is of these days, and enter it into their pointers."""
-    if not generations:
-        return
-    frame = frame.withColumn(
-        tables.FILE, tables.file_column(table, generations, buckets)
-    )
-    parts = tables.write(
-        frame.where(f"{tables.FILE} != ''"), job.out, schema, tables.KEYS
-    )
-    for day, names in pointers.by_day(part.file for part in parts).items():
-        work[day].add(table, names, buckets)
+) -> list[str]:
+    """Write the rows of these days; returns the paths. generations: by day."""
+    path = tables.file_column(table, generations, buckets)
+    placed = frame.withColumn(tables.FILE, path).where(f"{tables.FILE} != ''")
+    parts = tables.write(placed, job.out, schema, tables.KEYS)
+    return [part.file for part in parts]
 
 
-def increases_query(of: tables.TierTables) -> str:
-    """What is not known stays null; `greatest` would make 0 of it."""
-    reading = "CASE WHEN hi_{0} IS NOT NULL THEN struct(inc, coalesce(last_{0}, t1) AS time, hi_{0} AS value) END"
-    same = "coalesce(past_{0}.inc = inc AND past_{0}.time >= earliest, false)"
-    step = "if(same_{0}, lo_{0} - past_{0}.value, 0)"
-    total = f"CASE WHEN hi_{{0}} IS NOT NULL THEN greatest(hi_{{0}} - lo_{{0}} + {step}, 0) END"
-    gap = "coalesce(first_{0}, t0) - past_{0}.time > longest_step"
-    hour = f"if(same_{{0}} AND {gap}, least(hi_{{0}} - lo_{{0}}, total_{{0}}), total_{{0}})"
-    split = f"{hour} AS {{0}}, total_{{0}} - {hour} AS gap_{{0}}"
+def add_files(work: Pointers, table: str, paths: Sequence[str], buckets: int) -> None:
+    """Enter files into the pointers of their days."""
+    for day, files in pointers.by_day(paths).items():
+        work[day].add(table, files, buckets)
 
-    def of_each(text: str) -> str:
-        return ", ".join(text.format(name) for name in of.tier.counters)
 
+def increases_query(kind_tables: tables.TierTables) -> str:
+    """The query for the rows of i1: how much each counter of a kind grew in each hour."""
+    kept = [
+        field.name
+        for field in kind_tables.increases
+        if field.name in kind_tables.rows.names
+    ]
     return tables.sql(
         "i1",
-        past=of_each(f"last({reading}, true) OVER past AS past_{{0}}"),
-        same=of_each(f"{same} AS same_{{0}}"),
-        total=of_each(f"{total} AS total_{{0}}"),
-        kept=", ".join(
-            field.name for field in of.increases if field.name in of.rows.names
-        ),
-        split=of_each(split),
+        counters=kind_tables.tier.counters,
+        kept=", ".join(kept),
         look_back=LOOK_BACK,
         gap_polls=GAP_POLLS,
     )
 
 
-def days_query(of: tables.TierTables) -> str:
-    ways = {
+def days_query(kind_tables: tables.TierTables) -> str:
+    """The query for the rows of d1: those of h1, summed up by day."""
+    columns = {
         "n": "sum(n)",
         "hours": "count(DISTINCT start)",
         "expected": "24 * max(expected)",
         "t0": "min(t0)",
         "t1": "max(t1)",
     }
-    for name in of.tier.summed:
+    for name in kind_tables.tier.summed:
         how = name.rpartition("_")[2]
-        ways[name] = f"max_by({name}, h1.start)" if how == "last" else f"{how}({name})"
-    for name in of.tier.counters:
-        known = (
-            f"CASE WHEN hi_{name} IS NOT NULL THEN coalesce({{0}}_{name}, {{1}}) END"
-        )
-        ways[f"lo_{name}"] = f"min(lo_{name})"
-        ways[f"hi_{name}"] = f"max(hi_{name})"
-        ways[f"first_{name}"] = f"nullif(min({known.format('first', 't0')}), min(t0))"
-        ways[f"last_{name}"] = f"nullif(max({known.format('last', 't1')}), max(t1))"
-    merged = ", ".join(f"{way} AS {name}" for name, way in ways.items())
+        last = f"max_by({name}, h1.start)"
+        columns[name] = last if how == "last" else f"{how}({name})"
+    for name in kind_tables.tier.counters:
+        columns |= day_of_counter(name)
     return tables.sql(
-        "d1_with_bins" if of.tier.histogram else "d1",
-        merged=merged,
-        names=", ".join(ways),
+        "d1_with_bins" if kind_tables.tier.histogram else "d1",
+        merged=", ".join(f"{sum_up} AS {name}" for name, sum_up in columns.items()),
+        names=", ".join(columns),
     )
+
+
+def day_of_counter(name: str) -> dict[str, str]:
+    """Column → its expression: lowest and highest value of a counter, and when it was known first and last.
+
+    The times are null where they are those of the first and the last poll.
+    """
+    known_first = f"CASE WHEN hi_{name} IS NOT NULL THEN coalesce(first_{name}, t0) END"
+    known_last = f"CASE WHEN hi_{name} IS NOT NULL THEN coalesce(last_{name}, t1) END"
+    return {
+        f"lo_{name}": f"min(lo_{name})",
+        f"hi_{name}": f"max(hi_{name})",
+        f"first_{name}": f"nullif(min({known_first}), min(t0))",
+        f"last_{name}": f"nullif(max({known_last}), max(t1))",
+    }

@@ -1,4 +1,4 @@
-"""What operators say of their brokers and queues, as the report needs it: owners, clocks and holidays, targets."""
+"""The settings of operators for the report: owners, targets, time zones and holidays of brokers and queues."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -9,7 +9,7 @@ from penstock.settings.policy import Policy
 from penstock.settings.rules import Resolved
 
 FLOW_TARGET: Final = 0.999
-"""Share of the time in which messages of a queue are to get on."""
+"""Share of the time in which messages of a queue are to flow."""
 
 
 Policies = Mapping[str, Policy]
@@ -17,52 +17,55 @@ Policies = Mapping[str, Policy]
 
 
 def policy_of(policies: Policies, broker: str) -> Policy:
+    """Returns the policy of a broker: its own, or that of all brokers without one."""
     return policies.get(broker) or replace(policies[""], broker=broker)
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """flow_target: a share."""
+    """The settings of all brokers. flow_target: a share."""
 
     policies: Policies = field(default_factory=lambda: {"": Policy("")})
     flow_target: float = FLOW_TARGET
 
     def calendars(self) -> dict[str, Calendar]:
-        """By broker, "" for any other."""
-        return {name: policy.calendar for name, policy in self.policies.items()}
+        """Returns the calendars by broker, "" for any other."""
+        return {broker: policy.calendar for broker, policy in self.policies.items()}
 
-    def owner(self, one: Mapping[str, Any]) -> str:
-        """Team and owner of a queue, address, client or broker, by its names; empty where no rule sets it."""
-        said = self._said(one)
-        return ", ".join(filter(None, (said.team, said.owner)))
+    def owner(self, names: Mapping[str, Any]) -> str:
+        """Returns team and owner of a queue, address, client or broker; empty where no rule sets them.
+
+        names: at least `broker`; `address`, `queue` and `client` where it has these.
+        """
+        rule = self._rule_for(names)
+        return ", ".join(filter(None, (rule.team, rule.owner)))
 
     def targets(self, queue: Mapping[str, Any]) -> dict[str, float | None]:
-        """Seconds that a ring is to cover, and in which a backlog is to drain; None where no rule sets it."""
-        said = self._said(queue)
+        """Returns the seconds that a ring is to cover, and those in which a backlog is to drain.
+
+        None where no rule sets a target.
+        """
+        rule = self._rule_for(queue)
         return {
-            "ring_retention": said.ring_retention,
-            "drain_target": said.drain_target,
+            "ring_retention": rule.ring_retention,
+            "drain_target": rule.drain_target,
         }
 
-    def _said(self, one: Mapping[str, Any]) -> Resolved:
-        broker, address, queue, client = (
-            one.get(name) or "" for name in ("broker", "address", "queue", "client")
-        )
-        return policy_of(self.policies, broker).rules.resolve(
-            broker, address, queue, client or None
+    def _rule_for(self, names: Mapping[str, Any]) -> Resolved:
+        broker = names.get("broker") or ""
+        rules = policy_of(self.policies, broker).rules
+        return rules.resolve(
+            broker,
+            names.get("address") or "",
+            names.get("queue") or "",
+            names.get("client") or None,
         )
 
     def key(self) -> list[Any]:
-        """What another report follows from."""
-        return [
-            self.flow_target,
-            *(
-                [
-                    name,
-                    repr(policy.rules),
-                    policy.calendar.zone,
-                    sorted(map(str, policy.calendar.holidays)),
-                ]
-                for name, policy in sorted(self.policies.items())
-            ),
-        ]
+        """Returns plain values that differ wherever the report would."""
+        values: list[Any] = [self.flow_target]
+        for broker, policy in sorted(self.policies.items()):
+            calendar = policy.calendar
+            holidays = sorted(map(str, calendar.holidays))
+            values.append([broker, repr(policy.rules), calendar.zone, holidays])
+        return values

@@ -8,21 +8,30 @@ from penstock.insight.formatting import duration
 Plain = dict[str, Any]
 UNKNOWN: Final = "\N{EN DASH}"
 MANIFOLD: Final = 9.0
+"""Relative change from which a factor is easier to read than a percentage."""
+DAY: Final = 86400.0
+MET: Final = {
+    "met": "at its limit now",
+    "far": "not within 90 days at the present rate",
+    "falls back": "no date: it fell back from this level before",
+    "unknown": "unknown: too little was seen of late",
+}
+"""State of a limit without a date → its text."""
 
 
-def named(one: Plain) -> tuple[str, str, str]:
-    return one["broker"], one["address"], one["queue"]
+def named(row: Plain) -> tuple[str, str, str]:
+    """Returns broker, address and queue."""
+    return row["broker"], row["address"], row["queue"]
 
 
 def signed(change: float | None) -> str:
-    """A share more or less."""
+    """Returns a relative change as text: a percentage with its sign, or a factor."""
     if change is None:
         return UNKNOWN
-    return (
-        f"{change + 1:.0f} times"
-        if change >= MANIFOLD
-        else f"{round(100 * change, 1) + 0.0:+.1f} %"
-    )
+    if change >= MANIFOLD:
+        return f"{change + 1:.0f} times"
+    percent = round(100 * change, 1) + 0.0  # + 0.0 makes 0.0 of -0.0
+    return f"{percent:+.1f} %"
 
 
 def lasted(seconds: float | None) -> str:
@@ -30,32 +39,22 @@ def lasted(seconds: float | None) -> str:
 
 
 def day_text(day: float) -> str:
-    """Of a number of days since 1970."""
-    return (
-        datetime.fromtimestamp(86400.0 * day, UTC)
-        .strftime("%d %b %Y")
-        .removeprefix("0")
-    )
-
-
-MET: Final = {
-    "met": "at its limit now",
-    "far": "not within 90 days at the present rate",
-    "falls back": "no date: it fell back from this level before",
-    "unknown": "unknown: too little was seen of late",
-}
+    """Returns a date such as 9 Dec 2026. day: days since 1970."""
+    date = datetime.fromtimestamp(DAY * day, UTC)
+    return date.strftime("%d %b %Y").removeprefix("0")
 
 
 def met_text(limit: Plain, now: float) -> str:
-    """When the limit is met; now: seconds since 1970 from which its days count."""
+    """Returns the text that says when a limit is met. now: seconds since 1970 from which its days count."""
     if limit["state"] != "rising":
         return MET[limit["state"]]
-    today = now / 86400
-    days, low = (day_text(today + limit[name]) for name in ("days", "low"))
-    bounded = isinstance(limit["high"], float | int)
-    span = (
-        f"between {low} and {day_text(today + limit['high'])}"
-        if bounded
-        else f"at the earliest {low}"
-    )
-    return f"limit met about {days} ({span})"
+    today = now / DAY
+    expected = day_text(today + limit["days"])
+    earliest = day_text(today + limit["low"])
+    has_latest = isinstance(limit["high"], float | int)
+    if has_latest:
+        latest = day_text(today + limit["high"])
+        span = f"between {earliest} and {latest}"
+    else:
+        span = f"at the earliest {earliest}"
+    return f"limit met about {expected} ({span})"
