@@ -1,7 +1,7 @@
 """`penstock trends`: long-term trends of the history, on Spark."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,6 +11,9 @@ from penstock.core.errors import PenstockError
 from penstock.insight.formatting import duration
 from penstock.tui.lines import say, say_json
 from penstock_trends.backtest_command import backtest
+
+if TYPE_CHECKING:
+    from penstock_trends.what_if import Outcome
 
 out = click.option(
     "--out", required=True, help="Directory or s3://BUCKET/PREFIX of the results."
@@ -35,18 +38,18 @@ trends.add_command(backtest)
 @click.option(
     "--flow-target", type=click.FloatRange(0, 100), default=99.9, show_default=True
 )
-def run(history: str, out: str, master: str | None, **given: Any) -> None:
+def run(history: str, out: str, master: str | None, **choices: Any) -> None:
     """Update tables, report and gauges; reads only days with new polls."""
     from penstock_trends import job  # noqa: PLC0415 - Spark is loaded for nothing else
     from penstock_trends.rules import wanted_of  # noqa: PLC0415
     from penstock_trends.session import settings_of  # noqa: PLC0415
     from penstock_trends.wanted import Wanted  # noqa: PLC0415
 
-    settings = settings_of(given["spark_file"], given["conf"])
-    target = given["flow_target"] / 100
+    settings = settings_of(choices["spark_file"], choices["conf"])
+    target = choices["flow_target"] / 100
     wanted = (
-        wanted_of(given["rules"], target)
-        if given["rules"]
+        wanted_of(choices["rules"], target)
+        if choices["rules"]
         else Wanted(flow_target=target)
     )
     facts = job.run(
@@ -82,43 +85,49 @@ def what_if(history: str, form: str, days: float, **asked: Any) -> None:
     broker = asked["broker"]
     queue = asked["queue"]
     store = Store(history)
+    paths = [path for day in advice.last_days(store, days) for path in day]
     sid = series_id(broker, asked["address"] or queue, queue)
-    polls = advice.polls_of(
-        store,
-        [path for paths in advice.last_days(store, days) for path in paths],
-        [sid],
-    )
-    polls, ring = advice.of_present_ring(polls)
-    of = advice.steps_of(polls)
-    if not of.days:
+    polls, ring = advice.of_present_ring(advice.polls_of(store, paths, [sid]))
+    steps = advice.steps_of(polls)
+    if not steps.days:
         raise PenstockError(
             f"{history}: has no polls of the queue {queue} on {broker} in the last {days:g} days; check both names, and"
             " give --address where it is not that of the queue"
         )
-    limit = asked["limit"] or float("inf")
     other = Setting(
         asked["ring"] or ring,
-        limit,
+        asked["limit"] or float("inf"),
         asked["policy"],
         asked["consumers"],
         1 + asked["traffic"] / 100,
     )
-    outcomes = {"as it was": replay(of, Setting(ring)), "as asked": replay(of, other)}
+    outcomes = {
+        "as it was": replay(steps, Setting(ring)),
+        "as asked": replay(steps, other),
+    }
     if form == "json":
-        say_json({"days": of.days, **outcomes}, indent=None)
+        say_json({"days": steps.days, **outcomes}, indent=None)
         return
-    say(f"{queue} on {broker}, {of.days:.3g} days of polls")
-    for name, one in outcomes.items():
-        waited = (
-            f"; producers waited {duration(one.waited / max(one.came, 1.0))} a message"
+    say(f"{queue} on {broker}, {steps.days:.3g} days of polls")
+    for name, outcome in outcomes.items():
+        say(f"{name}: {outcome_text(outcome)}")
+
+
+def outcome_text(outcome: "Outcome") -> str:
+    """Returns what became of the messages in a replay."""
+    text = (
+        f"{outcome.lost:,.0f} of {outcome.came:,.0f} messages lost, at most {outcome.peak:,.0f} in the queue,"
+        f" longest backlog {duration(outcome.drain)}"
+    )
+    if outcome.waited > 0:
+        seconds = outcome.waited / max(outcome.came, 1.0)
+        text += f"; producers waited {duration(seconds)} a message"
+    if outcome.paging > 0:
+        over_limit = duration(outcome.paging)
+        text += (
+            f"; {over_limit} over the limit, by {outcome.paged:,.0f} messages at most"
         )
-        paging = f"; {duration(one.paging)} over the limit, by {one.paged:,.0f} messages at most"
-        say(
-            f"{name}: {one.lost:,.0f} of {one.came:,.0f} messages lost, at most {one.peak:,.0f} in the queue,"
-            f" longest backlog {duration(one.drain)}"
-            + waited * (one.waited > 0)
-            + paging * (one.paging > 0)
-        )
+    return text
 
 
 @options.command(group=trends)

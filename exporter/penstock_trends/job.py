@@ -13,6 +13,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
@@ -31,6 +32,7 @@ from penstock.history.store import Store
 from penstock_trends.advice import advise, utilised
 from penstock_trends.analysis import WINDOW_DAYS, cleaned
 from penstock_trends.days import (
+    Pointers,
     day_names,
     files_of,
     generation,
@@ -48,14 +50,28 @@ from penstock_trends.session import (
     settings_of,
     spark_session,
 )
-from penstock_trends.tiers import roll_up
+from penstock_trends.tiers import Rolled, roll_up
 from penstock_trends.wanted import FLOW_TARGET, Wanted, policy_of
 
 RUN: Final = "run.json"
 FACTS: Final = "facts.json"
 GAUGES: Final = "gauges.json"
 OWNED: Final = ("queues", "brokers", "addresses", "fates", "stalls")
-"""Facts of which each row has an owner."""
+"""Tables of the facts whose rows have owners."""
+
+FORECASTS: Final = pa.schema(
+    [
+        ("broker", pa.string()),
+        ("address", pa.string()),
+        ("queue", pa.string()),
+        ("measure", pa.string()),
+        ("time", pa.timestamp("us", tz="UTC")),
+        ("value", pa.float64()),
+        ("low", pa.float64()),
+        ("high", pa.float64()),
+    ]
+)
+CAME_LATE: Final = "came late, when other files were gone"
 
 Plain = dict[str, Any]
 
@@ -79,58 +95,85 @@ def run(
     """
     source = Store(history)
     target = Store(out)
-    wanted = wanted or Wanted()
     with locked(target), clear_errors():
         if session is None:
             session = spark_session(master, settings)
             progress(description(session))
+        this_run = Run(session, source, target, wanted or Wanted(), progress)
+        return this_run.bring_up_to_date()
+
+
+def generations_of(window: Pointers, wanted: Wanted, rolled: Rolled) -> dict[str, str]:
+    """Returns names that differ from those of the last run where its report does: by day, and for the settings."""
+    names = {
+        day: generation(VERSION, pointer.generation, pointer.increases)
+        for day, pointer in window.items()
+    }
+    names["made of"] = generation(wanted.key(), rolled.ahead)
+    return names
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of the job."""
+
+    session: Any
+    source: Store
+    target: Store
+    wanted: Wanted
+    progress: Callable[[str], None]
+
+    def bring_up_to_date(self) -> Plain:
+        """Roll up and, where something is new, analyse; returns the facts of the report."""
         began = time.time()
-        rolled = roll_up(session, source, target, progress)
-        window = load(target, days_within(plausible(day_names(target), began)))
+        rolled = roll_up(self.session, self.source, self.target, self.progress)
+        window = self.window(began)
+        generations = generations_of(window, self.wanted, rolled)
+        last_run = read_json(self.target, RUN)
+        facts = read_json(self.target, FACTS)
+        is_new = generations != last_run
+        if is_new or not facts or not self.target.exists(REPORT):
+            changed = {
+                day: pointer
+                for day, pointer in window.items()
+                if last_run.get(day) != generations[day]
+            }
+            facts = self.analyse(window, changed, rolled)
+            write_report(self.target, facts)
+        facts["window"]["rolled"] = len(rolled.days)
+        values = json.dumps(gauges(facts, began), sort_keys=True)
+        self.target.write_bytes(GAUGES, values.encode(), FOR_OTHERS)
+        self.target.write_bytes(RUN, json.dumps(generations).encode())
+        return facts
+
+    def window(self, now: float) -> Pointers:
+        """Returns the days to analyse. Raises JobError where no queue was recorded."""
+        days = plausible(day_names(self.target), now)
+        window = load(self.target, days_within(days))
         if not files_of(window, "h1/kind=queue"):
             raise JobError(
-                f"{history}: holds no history of queues; is this where the agent publishes (history: url)?"
+                f"{self.source.url}: holds no history of queues; is this where the agent publishes (history: url)?"
             )
-        this_run = {
-            day: generation(VERSION, one.generation, one.increases)
-            for day, one in window.items()
-        }
-        this_run["made of"] = generation(wanted.key(), rolled.ahead)
-        last_run = read_json(target, RUN)
-        facts = read_json(target, FACTS)
-        if this_run != last_run or not facts or not target.exists(REPORT):
-            progress(f"analysing {len(window)} days")
-            changed = {
-                day: one
-                for day, one in window.items()
-                if last_run.get(day) != this_run[day]
-            }
-            made = Tables(session, target, window, wanted.calendars())
-            made.write(changed)
-            write_profiles(session, target, window)
-            facts = report_facts(made, wanted)
-            facts["unread"] |= dict.fromkeys(rolled.ahead, "dated ahead of the clock")
-            progress("replaying what other settings would have done")
-            facts["unadvised"] = {}
-            facts["advice"] = advise(
-                session, source, facts["queues"], facts["unadvised"]
-            )
-            target.write_table("forecast.parquet", forecast_table(facts["queues"]))
-            target.write_bytes(
-                FACTS,
-                json.dumps(
-                    cleaned(facts), sort_keys=True, separators=(",", ":")
-                ).encode(),
-            )
-            write_report(target, facts)
-        facts["window"]["rolled"] = len(rolled.days)
-        target.write_bytes(
-            GAUGES,
-            json.dumps(gauges(facts, began), sort_keys=True).encode(),
-            FOR_OTHERS,
+        return window
+
+    def analyse(self, window: Pointers, changed: Pointers, rolled: Rolled) -> Plain:
+        """Write tables, profiles, forecasts and facts; returns the facts. changed: days new since the last run."""
+        self.progress(f"analysing {len(window)} days")
+        tables = Tables(self.session, self.target, window, self.wanted.calendars())
+        tables.write(changed)
+        write_profiles(self.session, self.target, window)
+        facts = report_facts(tables, self.wanted)
+        facts["unread"] |= dict.fromkeys(rolled.ahead, "dated ahead of the clock")
+        self.progress("replaying what other settings would have done")
+        facts["unadvised"] = {}
+        facts["advice"] = advise(
+            self.session, self.source, facts["queues"], facts["unadvised"]
         )
-        target.write_bytes(RUN, json.dumps(this_run).encode())
-    return facts
+        forecasts = forecast_table(facts["queues"])
+        self.target.write_table("forecast.parquet", forecasts)
+        text = json.dumps(cleaned(facts), sort_keys=True, separators=(",", ":"))
+        self.target.write_bytes(FACTS, text.encode())
+        return facts
 
 
 def pages_again(out: str, name: str) -> dict[str, str]:
@@ -142,24 +185,24 @@ def pages_again(out: str, name: str) -> dict[str, str]:
 
 
 def write_report(target: Store, facts: Plain) -> None:
-    """The page of the fleet last: its links lead to pages that are there."""
-    made = pages(facts)
-    for name, page in reversed(made.items()):
-        target.write_bytes(name, page.encode(), FOR_OTHERS)
+    """Write the pages, that of the fleet last: so its links lead to pages that exist."""
+    texts = pages(facts)
+    for path, text in reversed(texts.items()):
+        target.write_bytes(path, text.encode(), FOR_OTHERS)
     for entry in target.files(PAGES):
-        if entry.path not in made:
+        if entry.path not in texts:
             target.delete(entry.path)
 
 
 def report_facts(made: Tables, wanted: Wanted) -> Plain:
-    """All that the report, the forecasts and the gauges are about: the rows of what leads, and sums of the rest."""
-    window = list(made.window)
+    """Returns the facts of the report, the forecasts and the gauges: rows of what leads, and sums of the rest."""
+    days = list(made.window)
     facts: Plain = {
         "version": VERSION,
         "window": {
-            "first": window[0],
-            "last": window[-1],
-            "days": len(window),
+            "first": days[0],
+            "last": days[-1],
+            "days": len(days),
             "until": made.until,
         },
         "periods": made.periods(),
@@ -171,36 +214,39 @@ def report_facts(made: Tables, wanted: Wanted) -> Plain:
         "stalls": made.rows("stalls", MOST),
         "incidents": made.rows("incidents", MOST),
         "addresses": made.addresses(),
-        "unread": {
-            path: why
-            for one in made.window.values()
-            for path, why in one.damaged.items()
-        }
-        | {
-            path: "came late, when other files were gone"
-            for one in made.window.values()
-            for path in one.refused
-        }
-        | {
-            path: what
-            for one in made.window.values()
-            for path, what in one.left_out.items()
-        },
+        "unread": unread_files(made.window),
     }
-    for one in chain(facts["flow"]["worst"], *(facts[name] for name in OWNED)):
-        one["owner"] = wanted.owner(one)
+    add_owners(facts, wanted)
     for queue in facts["queues"]:
         queue["targets"] = wanted.targets(queue)
-    facts["zones"] = sorted(
-        {
-            policy_of(wanted.policies, one["broker"]).calendar.zone
-            for one in facts["brokers"]
-        }
-    )
+    zones = {
+        policy_of(wanted.policies, broker["broker"]).calendar.zone
+        for broker in facts["brokers"]
+    }
+    facts["zones"] = sorted(zones)
     facts["clients"] = made.clients_of(facts["queues"])
     utilised(facts["clients"], facts["queues"])
     finish_forecasts(facts["queues"])
     return facts
+
+
+def unread_files(window: Pointers) -> dict[str, str]:
+    """Returns the raw files that are not counted, or not in full, and why."""
+    reasons: dict[str, str] = {}
+    for pointer in window.values():
+        reasons |= pointer.damaged
+    for pointer in window.values():
+        reasons |= dict.fromkeys(pointer.refused, CAME_LATE)
+    for pointer in window.values():
+        reasons |= pointer.left_out
+    return reasons
+
+
+def add_owners(facts: Plain, wanted: Wanted) -> None:
+    """Give each row of OWNED, and each queue that missed the flow target, its owner."""
+    tables = [facts["flow"]["worst"], *(facts[name] for name in OWNED)]
+    for row in chain.from_iterable(tables):
+        row["owner"] = wanted.owner(row)
 
 
 @contextlib.contextmanager
@@ -226,44 +272,53 @@ def locked(out: Store) -> Iterator[None]:
 
 
 def days_within(days: Sequence[str]) -> list[str]:
-    """The days of the window, counted back from the last: what a run costs does not grow with the history."""
-    last = start_of(days[-1], ALL_DAY) if days else 0
-    return [day for day in days if last - start_of(day, ALL_DAY) < WINDOW_DAYS * DAY]
+    """Returns the days of the window, counted back from the last: a run does not cost more as the history grows."""
+    if not days:
+        return []
+    earliest = start_of(days[-1], ALL_DAY) - WINDOW_DAYS * DAY
+    return [day for day in days if start_of(day, ALL_DAY) > earliest]
 
 
 def finish_forecasts(queues: Sequence[Plain]) -> None:
-    """Intervals from the errors of the whole fleet; what needs only one series was made by the workers."""
+    """Give the forecasts their intervals, from the errors of the whole fleet.
+
+    The workers have made the rest, which needs one series only.
+    """
     for measure in ("added", "messages"):
-        made = [
-            forecast for queue in queues if (forecast := queue["forecasts"][measure])
-        ]
-        width = pooled_quantile([np.array(one.pop("scores")) for one in made])
-        for one in made:
-            values = np.array(one["values"])
-            scale = np.array(one.pop("scale"))
-            one["low"] = np.maximum(values - width * scale, 0.0).tolist()
-            one["high"] = (values + width * scale).tolist()
+        forecasts = [queue["forecasts"][measure] for queue in queues]
+        forecasts = [forecast for forecast in forecasts if forecast]
+        scores = [np.array(forecast.pop("scores")) for forecast in forecasts]
+        width = pooled_quantile(scores)
+        for forecast in forecasts:
+            values = np.array(forecast["values"])
+            margin = width * np.array(forecast.pop("scale"))
+            forecast["low"] = np.maximum(values - margin, 0.0).tolist()
+            forecast["high"] = (values + margin).tolist()
 
 
 def forecast_table(queues: Sequence[Plain]) -> Any:
-    """One row per queue, measure and hour ahead; only forecasts that beat the seasonal naive."""
+    """Returns a row for each queue, measure and hour ahead, of the forecasts that beat the seasonal naive."""
     rows = [
-        {
-            "broker": queue["broker"], "address": queue["address"], "queue": queue["queue"], "measure": measure,
-            "time": datetime.fromtimestamp(queue["last"] + 3600 * hour, UTC),
-            "value": value, "low": one["low"][hour], "high": one["high"][hour],
-        }
+        row
         for queue in queues
-        for measure, one in queue["forecasts"].items()
-        if one and one["shown"]
-        for hour, value in enumerate(one["values"])
-    ]  # fmt: skip
-    fields = [(name, pa.string()) for name in ("broker", "address", "queue", "measure")]
-    fields += [
-        ("time", pa.timestamp("us", tz="UTC")),
-        *((name, pa.float64()) for name in ("value", "low", "high")),
+        for measure, forecast in queue["forecasts"].items()
+        if forecast and forecast["shown"]
+        for row in forecast_rows(queue, measure, forecast)
     ]
-    return pa.Table.from_pylist(rows, pa.schema(fields))
+    return pa.Table.from_pylist(rows, FORECASTS)
+
+
+def forecast_rows(queue: Plain, measure: str, forecast: Plain) -> Iterator[Plain]:
+    """Yields a row for each hour ahead."""
+    for hour, value in enumerate(forecast["values"]):
+        yield {
+            **_labels(queue),
+            "measure": measure,
+            "time": datetime.fromtimestamp(queue["last"] + 3600 * hour, UTC),
+            "value": value,
+            "low": forecast["low"][hour],
+            "high": forecast["high"][hour],
+        }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -301,18 +356,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--flow-target", type=share, default=FLOW_TARGET, help="percent of the time"
     )
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        settings = settings_of(given.file, given.conf)
-        wanted = Wanted(flow_target=given.flow_target)
-        if given.rules:
+        settings = settings_of(options.file, options.conf)
+        wanted = Wanted(flow_target=options.flow_target)
+        if options.rules:
             from penstock_trends.rules import wanted_of  # noqa: PLC0415 - needs more than the job
 
-            wanted = wanted_of(given.rules, wanted.flow_target)
+            wanted = wanted_of(options.rules, wanted.flow_target)
         facts = run(
-            given.history,
-            given.out,
-            given.master,
+            options.history,
+            options.out,
+            options.master,
             say,
             settings=settings,
             wanted=wanted,
@@ -320,7 +375,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except PenstockError as error:
         say(f"penstock: {error}")
         return 2 if isinstance(error, ConfigError) else 1
-    say(summary(facts, given.out))
+    say(summary(facts, options.out))
     return 0
 
 
@@ -338,78 +393,78 @@ def say(text: str) -> None:
 
 
 HORIZONS: Final = {"1d": 24, "7d": WEEK}
+"""Name → hours."""
+FORECAST_BOUNDS: Final = {"low": "low", "mean": "values", "high": "high"}
+"""Label → column of a forecast."""
 
 
 def gauges(facts: Plain, now: float) -> Plain:
-    """What of the facts goes back into /metrics: rows by table and column of the catalogue, no metric names.
+    """Returns the values that go back into /metrics: rows by table and column of the catalogue, no metric names.
 
     now: seconds since 1970, of the run. A number that is not known is left out, one that never comes is "never".
     """
-    queues: Sequence[Plain] = facts["queues"]
-    return {
-        "version": 1,
-        "rows": [
-            {"table": "trend_run", "labels": {}, "values": {"timestamp": now}},
-            *(row for queue in queues for row in _forecasts(queue)),
-            *(row for queue in queues for row in _queue(queue)),
-            *(row for broker in facts["brokers"] for row in _limits(broker)),
-            *(row for address in facts["addresses"] for row in _address_limit(address)),
-        ],
-    }
+    rows: list[Plain] = [
+        {"table": "trend_run", "labels": {}, "values": {"timestamp": now}}
+    ]
+    for queue in facts["queues"]:
+        rows += _forecasts(queue)
+    for queue in facts["queues"]:
+        rows += _queue(queue)
+    for broker in facts["brokers"]:
+        rows += _limits(broker)
+    for limit in facts["addresses"]:
+        rows += _address_limit(limit)
+    return {"version": 1, "rows": rows}
 
 
 def _labels(queue: Plain, **more: str) -> dict[str, str]:
-    return {name: queue[name] for name in ("broker", "address", "queue")} | more
+    names = ("broker", "address", "queue")
+    return {name: queue[name] for name in names} | more
 
 
 def _forecasts(queue: Plain) -> list[Plain]:
-    made = queue["forecasts"]["messages"]
-    if not made or not made["shown"]:
+    """Returns the most messages within each of the horizons: expected, and bounds."""
+    forecast = queue["forecasts"]["messages"]
+    if not forecast or not forecast["shown"]:
         return []
     return [
         {
             "table": "trend_forecast",
             "labels": _labels(queue, horizon=horizon, bound=bound),
-            "values": {"messages": max(made[column][: HORIZONS[horizon]])},
+            "values": {"messages": max(forecast[column][:hours])},
         }
-        for horizon in HORIZONS
-        for bound, column in (("low", "low"), ("mean", "values"), ("high", "high"))
+        for horizon, hours in HORIZONS.items()
+        for bound, column in FORECAST_BOUNDS.items()
     ]
 
 
 def _queue(queue: Plain) -> list[Plain]:
+    """Returns growth and losses of a queue; no row where both are unknown."""
     values = {}
     if queue["traffic"]["clear"]:
         values["growth"] = queue["traffic"]["per_week"]
     if queue["evicted"] is not None and queue["added"]:
         values["ring_loss"] = queue["evicted"] / queue["added"]
-    return (
-        [{"table": "trend_queue", "labels": _labels(queue), "values": values}]
-        if values
-        else []
-    )
+    if not values:
+        return []
+    return [{"table": "trend_queue", "labels": _labels(queue), "values": values}]
 
 
 def _limits(broker: Plain) -> list[Plain]:
-    return [
-        row
-        for name, limit in sorted(broker["limits"].items())
-        for row in _bounds(
-            "trend_limit",
-            {"broker": broker["broker"], "limit": name},
-            limit["days_low"],
-            limit["days_high"],
-        )
-    ]
+    rows = []
+    for name, limit in sorted(broker["limits"].items()):
+        labels = {"broker": broker["broker"], "limit": name}
+        rows += _bounds("trend_limit", labels, limit["days_low"], limit["days_high"])
+    return rows
 
 
-def _address_limit(one: Plain) -> list[Plain]:
+def _address_limit(limit: Plain) -> list[Plain]:
     labels = {
-        "broker": one["broker"],
-        "address": one["address"],
-        "limit": one["limit_name"],
+        "broker": limit["broker"],
+        "address": limit["address"],
+        "limit": limit["limit_name"],
     }
-    return _bounds("trend_address_limit", labels, one["low"], one["high"])
+    return _bounds("trend_address_limit", labels, limit["low"], limit["high"])
 
 
 def _bounds(table: str, labels: dict[str, str], low: Any, high: Any) -> list[Plain]:

@@ -4,10 +4,11 @@ import json
 import pickle
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from itertools import pairwise
 from typing import Any, Final
 
 import pyarrow as pa
@@ -28,8 +29,10 @@ from penstock_trends.wanted import Policies, policy_of
 
 ROWS: Final = 2_000_000
 """Rows of a kind that are in memory at once."""
+MOST_WINDOWS: Final = 24
+"""An hour or a day of files is read in so many spans at most."""
 SPLIT_BY: Final = ("addresses", "queues", "consumers")
-"""Tables of which a part has its addresses only; of the others each part has all."""
+"""Tables of which a part of a broker has the rows of its own addresses; it has all rows of other tables."""
 
 Files = dict[str, list[str]]
 """Kind → paths."""
@@ -52,156 +55,195 @@ SCHEMA: Final = pa.schema([*tables.REPORTS, ("polls", pa.int64())])
 def judge_units(
     url: str, policies: bytes, warm_up: float, batches: Iterator[Any]
 ) -> Iterator[Any]:
+    """In a worker: units of work → rows of SCHEMA. policies: pickled, by broker. warm_up: seconds."""
     store = Store(url)
     by_broker: Policies = pickle.loads(policies)  # noqa: S301 - of this job's own driver
     for batch in batches:
         for text in batch.column(0).to_pylist():
             unit = json.loads(text)
-            yield pa.RecordBatch.from_pylist(
-                judge_unit(store, policy_of(by_broker, unit["broker"]), unit, warm_up),
-                SCHEMA,
-            )
+            policy = policy_of(by_broker, unit["broker"])
+            rows = judge_unit(store, policy, unit, warm_up)
+            yield pa.RecordBatch.from_pylist(rows, SCHEMA)
 
 
 def judge_unit(
     store: Store, policy: Policy, unit: Mapping[str, Any], warm_up: float
 ) -> list[dict[str, Any]]:
-    """The rows of one unit."""
-    state = State()
-    kept = LastGood()
-    told = Exported()
-    rows: list[dict[str, Any]] = []
-    hours: dict[float, list[float]] = defaultdict(list)
-    for interval, snapshot in polls_of(store, unit, warm_up):
-        kept, retained = keep_last_good(kept, snapshot, keep_seconds(interval))
-        state = advance(state, retained, policy)
-        if micros(snapshot.stamp) < micros(unit["begin"]):
-            continue
-        events = told.advance(snapshot.stamp, state.judgement.conditions)
-        rows += [row_of(policy.broker, snapshot.stamp, one) for one in events]
-        hours[snapshot.stamp // HOUR].append(snapshot.stamp)
-    return rows + [
-        {
-            "broker": policy.broker,
-            "stamp": moment(stamps[-1]),
-            "polls": 0 if unit["part"] else len(stamps),
-        }
-        for stamps in hours.values()
+    """Returns the rows of one unit: reports of conditions, then its hours."""
+    reports: list[dict[str, Any]] = []
+    stamps_by_hour: dict[float, list[float]] = defaultdict(list)
+    exported = Exported()
+    for stamp, state in states_of(polls_of(store, unit, warm_up), policy):
+        if micros(stamp) < micros(unit["begin"]):
+            continue  # a poll of the warm-up
+        events = exported.advance(stamp, state.judgement.conditions)
+        reports += [row_of(policy.broker, stamp, event) for event in events]
+        stamps_by_hour[stamp // HOUR].append(stamp)
+    hours = [
+        hour_row(policy.broker, stamps, is_first_part=not unit["part"])
+        for stamps in stamps_by_hour.values()
     ]
+    return reports + hours
 
 
-def moment(stamp: float) -> datetime:
-    return datetime.fromtimestamp(micros(stamp) / 1e6, UTC)
+def states_of(
+    polls: Iterator[tuple[float, Snapshot]], policy: Policy
+) -> Iterator[tuple[float, State]]:
+    """Yields the stamp and the state after each poll, as a live agent would have it."""
+    state = State()
+    last_good = LastGood()
+    for interval, snapshot in polls:
+        keep = keep_seconds(interval)
+        last_good, retained = keep_last_good(last_good, snapshot, keep)
+        state = advance(state, retained, policy)
+        yield snapshot.stamp, state
 
 
-def row_of(broker: str, stamp: float, told: Told) -> dict[str, Any]:
-    """As history keeps it."""
-    condition = told.condition
+def hour_row(
+    broker: str, stamps: Sequence[float], *, is_first_part: bool
+) -> dict[str, Any]:
+    """Returns the row of an hour. The first part of a broker's addresses counts the polls for all parts."""
     return {
-        "stamp": moment(stamp),
-        "since": datetime.fromtimestamp(round(condition.since * 1e3) / 1e3, UTC),
-        "seen": datetime.fromtimestamp(round(told.seen * 1e3) / 1e3, UTC),
-        "event": told.event,
         "broker": broker,
-        "severity": condition.severity.name.lower(),
-        "condition": condition.name,
-        **{name: getattr(condition, name) for name in ("address", "queue", "client")},
+        "stamp": moment(stamps[-1]),
+        "polls": len(stamps) if is_first_part else 0,
     }
 
 
+def row_of(broker: str, stamp: float, event: Told) -> dict[str, Any]:
+    """Returns a report of a condition as history keeps it."""
+    condition = event.condition
+    return {
+        "stamp": moment(stamp),
+        "since": in_millis(condition.since),
+        "seen": in_millis(event.seen),
+        "event": event.event,
+        "broker": broker,
+        "severity": condition.severity.name.lower(),
+        "condition": condition.name,
+        "address": condition.address,
+        "queue": condition.queue,
+        "client": condition.client,
+    }
+
+
+def moment(stamp: float) -> datetime:
+    """Returns a time in microseconds. stamp: seconds since 1970."""
+    return datetime.fromtimestamp(micros(stamp) / 1e6, UTC)
+
+
+def in_millis(stamp: float) -> datetime:
+    """Returns a time in milliseconds. stamp: seconds since 1970."""
+    return datetime.fromtimestamp(round(stamp * 1e3) / 1e3, UTC)
+
+
 def micros(stamp: float) -> int:
-    """As the column `stamp` holds it."""
+    """Returns a time as the column `stamp` has it, in microseconds since 1970."""
     return round(stamp * 1e6)
 
 
 def polls_of(
     store: Store, unit: Mapping[str, Any], warm_up: float
 ) -> Iterator[tuple[float, Snapshot]]:
-    """Interval and snapshot of each poll of the unit and its warm-up, oldest first."""
+    """Yields interval and snapshot of each poll of the unit and its warm-up, oldest first."""
     reader = RowReader()
-    begin = unit["begin"] - warm_up
-    for (dt, hour), files in hours_of(store).items():
-        first = start_of(dt, hour)
+    span = Span(unit["begin"] - warm_up, unit["end"])
+    for files, window in windows_within(store, span):
+        rows = window_tables(store, files, unit, window)
+        intervals = intervals_of(rows[BROKER.name])
+        for snapshot in reader.snapshots(rows):
+            yield intervals[snapshot.stamp], snapshot
+
+
+def windows_within(store: Store, span: Span) -> Iterator[tuple[Files, Span]]:
+    """Yields windows of a span with their files, ascending: each has few enough rows to be in memory at once."""
+    for (day, hour), files in hours_of(store).items():
+        begin = start_of(day, hour)
         length = DAY if hour == ALL_DAY else HOUR
-        if first + length <= begin or first >= unit["end"]:
+        if not overlap(Span(begin, begin + length), span):
             continue
-        count = min(-(-largest(store, files) // ROWS), 24) or 1
-        for number in range(count):
-            window = Span(
-                max(first + number * length / count, begin),
-                first + (number + 1) * length / count,
-            )
-            tables = window_tables(
-                store, files, unit, Span(window.begin, min(window.end, unit["end"]))
-            )
-            polls = (
-                tables[BROKER.name][name].to_pylist()
-                for name in ("agent_clock", "interval")
-            )
-            every = dict(zip(*polls, strict=True))
-            for snapshot in reader.snapshots(tables):
-                yield every[snapshot.stamp], snapshot
+        count = min(-(-largest(store, files) // ROWS), MOST_WINDOWS) or 1
+        edges = [begin + number * length / count for number in range(count + 1)]
+        for window in (Span(*pair) for pair in pairwise(edges)):
+            if overlap(window, span):
+                start = max(window.begin, span.begin)
+                yield files, Span(start, min(window.end, span.end))
+
+
+def overlap(first: Span, second: Span) -> bool:
+    return first.begin < second.end and second.begin < first.end
 
 
 def largest(store: Store, files: Files) -> int:
-    """Rows of the kind that has most."""
-    return max(
-        (sum(rows_in(store, path) for path in paths) for paths in files.values()),
-        default=0,
-    )
+    """Returns the number of rows of the kind that has most."""
+    rows = [sum(rows_in(store, path) for path in paths) for paths in files.values()]
+    return max(rows, default=0)
+
+
+def intervals_of(polls: Any) -> dict[float, float]:
+    """Returns the interval of each poll by its stamp, in seconds. polls: rows of the broker."""
+    stamps = polls["agent_clock"].to_pylist()
+    intervals = polls["interval"].to_pylist()
+    return dict(zip(stamps, intervals, strict=True))
 
 
 def window_tables(
     store: Store, files: Files, unit: Mapping[str, Any], window: Span
 ) -> dict[str, Any]:
-    low = micros(window.begin)
-    high = micros(window.end)
-
-    def mask(split: bool, table: Any) -> Any:
-        at = table["stamp"].cast(pa.int64())
-        keep = pc.and_(pc.greater_equal(at, low), pc.less(at, high))
-        keep = pc.and_(
-            keep, pc.equal(table["broker"].cast(pa.string()), unit["broker"])
-        )
-        return (
-            pc.and_(keep, mine(table["address"], unit))
-            if split and unit["parts"] > 1
-            else keep
-        )
-
-    kinds = [
-        (BROKER, False),
-        *((kind, name in SPLIT_BY) for name, kind in TABLES.items()),
-    ]
+    """Returns the rows of the unit in a span of time, by kind."""
+    everywhere = partial(is_of_unit, unit, window, False)
+    in_part = partial(is_of_unit, unit, window, unit["parts"] > 1)
+    masks = {BROKER.name: everywhere}
+    for table, kind in TABLES.items():
+        masks[kind.name] = in_part if table in SPLIT_BY else everywhere
+    kinds = [BROKER, *TABLES.values()]
     return {
-        kind.name: read(
-            store, files.get(kind.name, []), kind, mask=partial(mask, split)
-        )
-        for kind, split in kinds
+        kind.name: read(store, files.get(kind.name, []), kind, mask=masks[kind.name])
+        for kind in kinds
     }
 
 
+def is_of_unit(
+    unit: Mapping[str, Any], window: Span, only_addresses: bool, table: Any
+) -> Any:
+    """(rows,) True where a row is of the unit's broker and within the window.
+
+    only_addresses: and of the unit's part of the addresses.
+    """
+    stamp = table["stamp"].cast(pa.int64())
+    broker = table["broker"].cast(pa.string())
+    in_window = pc.and_(
+        pc.greater_equal(stamp, micros(window.begin)),
+        pc.less(stamp, micros(window.end)),
+    )
+    chosen = pc.and_(in_window, pc.equal(broker, unit["broker"]))
+    if only_addresses:
+        chosen = pc.and_(chosen, mine(table["address"], unit))
+    return chosen
+
+
 def mine(addresses: Any, unit: Mapping[str, Any]) -> Any:
-    """Which rows are of the unit's part of the addresses."""
+    """(rows,) True where an address is of the unit's part of them."""
     column = as_dictionary(addresses)
-    words = [
-        zlib.crc32((word or "").encode()) % unit["parts"] == unit["part"]
-        for word in column.dictionary.to_pylist()
-    ]
-    return pa.array(words, pa.bool_()).take(column.indices)
+    in_part = []
+    for address in column.dictionary.to_pylist():
+        number = zlib.crc32((address or "").encode())
+        in_part.append(number % unit["parts"] == unit["part"])
+    return pa.array(in_part, pa.bool_()).take(column.indices)
 
 
 # --- files
 
 
 def hours_of(history: Store) -> Hours:
-    """All raw files, ascending.
+    """Returns all raw files by day and hour, ascending.
 
-    A day of which a part was joined already is read as a whole: a file of it may be of any hour.
+    A day of which a part was joined already is one group: a file of it may be of any hour.
     """
-    found: dict[tuple[str, str], Files] = defaultdict(lambda: defaultdict(list))
-    entries = [(*partition(entry), entry.path) for entry in current(history)]
-    whole = {dt for _, dt, hour, _ in entries if hour == ALL_DAY}
-    for kind, dt, hour, path in entries:
-        found[dt, ALL_DAY if dt in whole else hour][kind].append(path)
-    return dict(sorted(found.items()))
+    files_by_hour: dict[tuple[str, str], Files] = defaultdict(lambda: defaultdict(list))
+    entries = [(entry.path, *partition(entry)) for entry in current(history)]
+    joined_days = {day for _, _, day, hour in entries if hour == ALL_DAY}
+    for path, kind, day, hour in entries:
+        group = ALL_DAY if day in joined_days else hour
+        files_by_hour[day, group][kind].append(path)
+    return dict(sorted(files_by_hour.items()))

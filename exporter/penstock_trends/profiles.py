@@ -1,4 +1,4 @@
-"""What is normal for each queue, out of its hours: the file that agents read at their start (`normal.profiles`)."""
+"""The profiles of queues, made from their hours: the file that agents read at their start (`normal.profiles`)."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -21,52 +21,57 @@ from penstock_trends.tables import FILE, write
 
 PROFILES: Final = "profiles.parquet"
 _TABLES: Final = SCHEMA.names[3:]
+
+
+def plain_type(name: str) -> Any:
+    """Returns the type of a column for Spark, which has no texts of bytes of a fixed length."""
+    stored = SCHEMA.field(name).type
+    return pa.binary() if pa.types.is_fixed_size_binary(stored) else stored
+
+
 ROWS: Final = pa.schema(
-    [("sid", pa.int64())]
-    + [
-        (
-            name,
-            pa.binary()
-            if pa.types.is_fixed_size_binary(SCHEMA.field(name).type)
-            else SCHEMA.field(name).type,
-        )
-        for name in _TABLES
+    [
+        ("sid", pa.int64()),
+        *((name, plain_type(name)) for name in _TABLES),
     ]
 )
+"""The rows of workers: `SCHEMA` with a sid in place of the names."""
 
 
 def write_profiles(session: Any, out: Store, window: Pointers) -> None:
-    """The file, of the last weeks of the window: of one more, in which a silence may have begun. Reads `series`."""
+    """Write the file from the last weeks of the window. Reads the view `series`.
+
+    One week more is read: a silence may have begun in it.
+    """
     from pyspark.sql import functions as f  # noqa: PLC0415 - only where Spark is
 
-    until = max(one.start for one in window.values())
+    until = max(pointer.start for pointer in window.values())
+    earliest = until - 7 * (WEEKS + 1) * DAY
     recent = {
-        day: one
-        for day, one in window.items()
-        if until - one.start < 7 * (WEEKS + 1) * DAY
+        day: pointer for day, pointer in window.items() if pointer.start > earliest
     }
     source = Source(out, recent, {"": Calendar()}, bins=False)
     rows = source.rows(session, "queue", None, profiles_of_units, ROWS)
-    names = (
-        session.table("series").where("kind = 'queue'").select("sid", *SCHEMA.names[:3])
-    )
-    named = rows.join(names, "sid").drop("sid").withColumn(FILE, f.lit(PROFILES))
-    if not write(named, out, SCHEMA, SCHEMA.names[:3], mode=FOR_OTHERS):
+    names = SCHEMA.names[:3]
+    series = session.table("series").where("kind = 'queue'").select("sid", *names)
+    named = rows.join(series, "sid").drop("sid")
+    placed = named.withColumn(FILE, f.lit(PROFILES))
+    if not write(placed, out, SCHEMA, names, mode=FOR_OTHERS):
         out.write_table(PROFILES, SCHEMA.empty_table())
 
 
 def profile_table(queues: Iterable[tuple[str, QueueName, QueueProfile]]) -> Any:
-    """Rows of `SCHEMA`: broker, name and profile of each queue."""
+    """Returns rows of `SCHEMA`: broker, name and profile of each queue."""
     rows = [
         (
             broker,
             *name,
-            one.weeks,
-            *map(np.ndarray.tobytes, one.hours),
-            one.days.tobytes(),
-            *one.service,
+            profile.weeks,
+            *map(np.ndarray.tobytes, profile.hours),
+            profile.days.tobytes(),
+            *profile.service,
         )
-        for broker, name, one in queues
+        for broker, name, profile in queues
     ]
     return pa.Table.from_pylist(
         [dict(zip(SCHEMA.names, row, strict=True)) for row in rows], SCHEMA
@@ -76,18 +81,21 @@ def profile_table(queues: Iterable[tuple[str, QueueName, QueueProfile]]) -> Any:
 def profiles_of_units(
     url: str, kind: str, calendars: Calendars, batches: Iterator[Any]
 ) -> Iterator[Any]:
-    """In a worker: a row of each queue of which whole hours were seen."""
-    seen = (
-        (sid, hours_of(rows))
-        for sid, (rows, _, _) in series_of_units(url, kind, calendars, batches)
-    )
-    made = ((sid, profile_of(*of)) for sid, of in seen if len(of[0]))
-    while some := [*islice(made, ROWS_AT_ONCE)]:
-        table = profile_table(("", ("", ""), profile) for _, profile in some).select(
-            _TABLES
-        )
-        yield from (
-            table.add_column(0, "sid", pa.array([sid for sid, _ in some]))
-            .cast(ROWS)
-            .to_batches()
-        )
+    """In a worker: yields a row of ROWS for each queue of which whole hours were recorded."""
+    profiles = sids_and_profiles(series_of_units(url, kind, calendars, batches))
+    while pairs := list(islice(profiles, ROWS_AT_ONCE)):
+        sids = pa.array([sid for sid, _ in pairs])
+        no_name = ("", "")
+        table = profile_table(("", no_name, profile) for _, profile in pairs)
+        rows = table.select(_TABLES).add_column(0, "sid", sids)
+        yield from rows.cast(ROWS).to_batches()
+
+
+def sids_and_profiles(
+    series: Iterable[tuple[int, tuple[dict[str, Any], float, frozenset[int]]]],
+) -> Iterator[tuple[int, QueueProfile]]:
+    """Yields sid and profile of each queue of which whole hours were recorded."""
+    for sid, (rows, _, _) in series:
+        hours = hours_of(rows)
+        if len(hours[0]):
+            yield sid, profile_of(*hours)

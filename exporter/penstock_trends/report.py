@@ -293,7 +293,7 @@ def models(queues: Sequence[Plain]) -> Plain:
 def median_of(rows: Sequence[Plain], column: str) -> float | None:
     if not rows:
         return None
-    return median(row[column] for row in rows)
+    return float(median(row[column] for row in rows))
 
 
 # --- the page of a broker

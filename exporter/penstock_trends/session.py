@@ -1,4 +1,4 @@
-"""The Spark session: embedded by default, any cluster by its master URL; under spark-submit the one that is there."""
+"""The Spark session: embedded by default, on a cluster by its master URL; under spark-submit its session."""
 
 import os
 import re
@@ -42,7 +42,7 @@ EMBEDDED = {
 TRACEBACK = "Traceback (most recent call last):"
 GATEWAY_EXITED = "[JAVA_GATEWAY_EXITED]"
 CALLING = "An error occurred while calling "
-"""Begins a line that says no more than that an error of Java follows."""
+"""Start of a line that only announces an error of Java."""
 Work = Callable[[Iterator[Any]], Iterator[Any]]
 """Arrow batches → Arrow batches, in a worker."""
 
@@ -64,44 +64,47 @@ def spark_session(
     builder = SparkSession.builder.appName("penstock trends")
     submitted = "SPARK_ENV_LOADED" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ
     if master or not submitted:
-        builder = builder.master(
-            master := master or settings.get("spark.master", LOCAL)
-        )
+        master = master or settings.get("spark.master", LOCAL)
+        builder = builder.master(master)
     if not submitted:
         check_environment(pyspark.__version__, local=str(master).startswith("local"))
-    for name, value in {
-        **({} if submitted else defaults(str(master))),
-        **settings,
-    }.items():
+        settings = defaults(str(master)) | dict(settings)
+    for name, value in settings.items():
         builder = builder.config(name, value)
     with clear_errors():
         session = builder.getOrCreate()
-    there = {*settings, *(name for name, _ in session.sparkContext.getConf().getAll())}
-    for name in QUERIES.keys() - there:
-        session.conf.set(name, QUERIES[name])
-    session.conf.set(TIME_ZONE, "UTC")  # whatever session was there
+    set_queries(session, settings)
     session.sparkContext.setLogLevel("ERROR")
     return session
 
 
+def set_queries(session: Any, settings: Mapping[str, str]) -> None:
+    """Set what the queries need, where neither these settings nor those of spark-submit say otherwise."""
+    configured = {name for name, _ in session.sparkContext.getConf().getAll()}
+    for name in QUERIES.keys() - configured - settings.keys():
+        session.conf.set(name, QUERIES[name])
+    session.conf.set(TIME_ZONE, "UTC")  # whatever the session had before
+
+
 def defaults(master: str) -> dict[str, str]:
-    """Of the settings with which Spark is started; spark-submit has its own."""
-    found = {
+    """Returns settings with which Spark is started; spark-submit has its own."""
+    settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": DRIVER_MEMORY,
     }
-    if master.startswith("local") or "://127.0.0.1" in master:
-        found |= {
-            "spark.driver.host": "127.0.0.1",
-            "spark.driver.bindAddress": "127.0.0.1",
-        }
-    return found | (EMBEDDED if master.startswith("local") else {})
+    is_local = master.startswith("local")
+    if is_local or "://127.0.0.1" in master:
+        settings["spark.driver.host"] = "127.0.0.1"
+        settings["spark.driver.bindAddress"] = "127.0.0.1"
+    if is_local:
+        settings |= EMBEDDED
+    return settings
 
 
 @contextmanager
 def clear_errors() -> Iterator[None]:
-    """What fails in Spark is a PenstockError: of a file that a worker could not read or write, what to do with it."""
+    """Raise failures of Spark as PenstockError; for a file that cannot be read or written, with what to do."""
     from py4j.protocol import Py4JJavaError  # noqa: PLC0415 - only where Spark is
     from pyspark.errors import PySparkException  # noqa: PLC0415
 
@@ -109,24 +112,27 @@ def clear_errors() -> Iterator[None]:
         yield
     except (
         PySparkException,
-        Py4JJavaError,
-    ) as error:  # the latter of a failed broadcast
-        said = str(error)
-        file = re.search(r"StoreError: (.+?\.parquet): (.+)", said)
-        if file is None:
-            store = re.search(r"StoreError: (.+)", said)
-            raise PenstockError(
-                store[1] if store else f"Spark failed: {last_error(said)}"
-            ) from error
-        day = re.search(r"(.*?)/[^/]+(?:/kind=[^/]+)?/dt=([^/]+)/gen=", file[1])
-        what = f"{day[1]}/days/{day[2]}.json" if day else "it"
-        raise PenstockError(
-            f"{file[1]}: {file[2]}; remove {what} and run again: what is lost is made again"
-        ) from error
+        Py4JJavaError,  # of a failed broadcast
+    ) as error:
+        raise PenstockError(failure_text(str(error))) from error
+
+
+def failure_text(error: str) -> str:
+    """Returns the message for an error of Spark."""
+    file = re.search(r"StoreError: (.+?\.parquet): (.+)", error)
+    if file is None:
+        store = re.search(r"StoreError: (.+)", error)
+        return store[1] if store else f"Spark failed: {last_error(error)}"
+    path = file[1]
+    day = re.search(r"(.*?)/[^/]+(?:/kind=[^/]+)?/dt=([^/]+)/gen=", path)
+    remedy = f"{day[1]}/days/{day[2]}.json" if day else "it"
+    return (
+        f"{path}: {file[2]}; remove {remedy} and run again: what is lost is made again"
+    )
 
 
 def last_error(text: str) -> str:
-    """What ended a job, of an error of Spark: the last error of a worker's traceback, else what Spark says first."""
+    """Returns the error that ended a job: the last one of a worker's traceback, else the first line of Spark's text."""
     if GATEWAY_EXITED in text:
         return "its Java process ended as it started; what that wrote above says why"
     lines = [line for line in text.splitlines() if line.strip()]
@@ -141,7 +147,7 @@ def last_error(text: str) -> str:
 
 
 def lines_of_last_traceback(lines: Sequence[str]) -> Sequence[str]:
-    """What follows its head, to the end of the text; none where there is no traceback."""
+    """Returns the lines after the head of the last traceback; none where there is no traceback."""
     for number in reversed(range(len(lines))):
         if lines[number].rstrip().endswith(TRACEBACK):
             return lines[number + 1 :]
@@ -149,28 +155,19 @@ def lines_of_last_traceback(lines: Sequence[str]) -> Sequence[str]:
 
 
 def settings_of(file: Path | None, pairs: Sequence[str]) -> dict[str, str]:
-    """Spark's settings of a file in the form of spark-defaults.conf, and of KEY=VALUE texts, which win.
+    """Returns Spark's settings in a file like spark-defaults.conf, and those of KEY=VALUE texts, which win.
 
     Raises ConfigError.
     """
-    found = {}
-    try:
-        lines = file.read_text(encoding="utf-8-sig").splitlines() if file else []
-    except (OSError, UnicodeError) as error:
-        raise ConfigError(
-            f"{file}: cannot be read: {getattr(error, 'strerror', None) or error}"
-        ) from None
-    for line in filter(None, (line.partition("#")[0].strip() for line in lines)):
-        name, _, value = line.replace("=", " ", 1).partition(" ")
-        found[name] = value.strip()
+    settings = settings_in(file) if file else {}
     for pair in pairs:
         name, separator, value = pair.partition("=")
         if not separator:
             raise ConfigError(
                 f"--conf {pair}: write it as KEY=VALUE, such as spark.driver.memory=2g"
             )
-        found[name.strip()] = value.strip()
-    for name, value in found.items():
+        settings[name.strip()] = value.strip()
+    for name, value in settings.items():
         if not name.startswith("spark."):
             raise ConfigError(
                 f"{name}: not a setting of Spark; their names begin with `spark.`"
@@ -179,7 +176,23 @@ def settings_of(file: Path | None, pairs: Sequence[str]) -> dict[str, str]:
             raise ConfigError(
                 f"{name}={value}: days of the tables are those of UTC; leave it out"
             )
-    return found
+    return settings
+
+
+def settings_in(file: Path) -> dict[str, str]:
+    """Returns the settings in a file; `#` begins a comment. Raises ConfigError."""
+    try:
+        lines = file.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(f"{file}: cannot be read: {reason}") from None
+    settings = {}
+    for line in lines:
+        text = line.partition("#")[0].strip()
+        if text:
+            name, _, value = text.replace("=", " ", 1).partition(" ")
+            settings[name] = value.strip()
+    return settings
 
 
 def description(session: Any) -> str:

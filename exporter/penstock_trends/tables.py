@@ -1,11 +1,11 @@
-"""The tables of the trends: their columns, DataFrames that become Parquet files, and files that become DataFrames.
+"""The tables of the trends: their columns, and how DataFrames become Parquet files and files become DataFrames.
 
-Spark's workers read and write the files themselves, through the Store, so that a bucket needs no more than a directory
-does. A file is there whole or not at all, and the same rows make the same bytes.
+Spark's workers read and write the files themselves, through the Store: so a bucket works as a directory does. A file is
+there whole or not at all, and the same rows make the same bytes.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from importlib.resources import files
 from itertools import groupby
@@ -28,12 +28,12 @@ KEYS: Final = ("sid", "inc", "start")
 """One row of a tier for each of these."""
 BINS: Final = pa.map_(pa.int64(), pa.int64())
 FILE: Final = "file"
-"""Column that says into which file a row goes, by its path below the store."""
+"""Column with the file of a row, by its path below the store."""
 
 
 @dataclass(frozen=True, slots=True)
 class TierTables:
-    """The columns of one kind: in `h1` and `d1` (what merges), `i1` (what counters grew), `series` (labels)."""
+    """The columns of one kind: of `h1` and `d1` (sums that merge), `i1` (growth of counters), `series` (labels)."""
 
     kind: str
 
@@ -43,65 +43,73 @@ class TierTables:
 
     @property
     def rows(self) -> Any:
-        """Of h1 and d1."""
+        """The columns of h1 and d1."""
         tier = self.tier
-        fields = [pa.field(name, pa.int64()) for name in (*KEYS, "n", "hours")]
-        fields += [
+        fields = [
+            *whole_numbers(*KEYS, "n", "hours"),
             pa.field("expected", pa.float64()),
-            *(pa.field(name, pa.int64()) for name in ("t0", "t1")),
+            *whole_numbers("t0", "t1"),
         ]
         fields += [pa.field(name, pa.float64()) for name in tier.summed]
-        fields += [pa.field(name, pa.int64()) for name in (*tier.bounds, *tier.spans)]
-        return pa.schema(
-            [*fields, *([pa.field("bins", BINS)] if tier.histogram else [])]
-        )
+        fields += whole_numbers(*tier.bounds, *tier.spans)
+        if tier.histogram:
+            fields.append(pa.field("bins", BINS))
+        return pa.schema(fields)
 
     @property
     def increases(self) -> Any:
-        """Of i1; of a kind without counters there is none."""
-        of_hours_only = {*self.tier.bounds, *self.tier.spans, "bins"}
-        fields = [field for field in self.rows if field.name not in of_hours_only]
-        grown = [f"{gap}{name}" for name in self.tier.counters for gap in ("", "gap_")]
-        return pa.schema(
-            [
-                *fields,
-                pa.field("complete", pa.bool_()),
-                *(pa.field(name, pa.int64()) for name in grown),
-            ]
-        )
+        """The columns of i1; a kind without counters has none."""
+        tier = self.tier
+        only_in_hours = {*tier.bounds, *tier.spans, "bins"}
+        fields = [field for field in self.rows if field.name not in only_in_hours]
+        fields.append(pa.field("complete", pa.bool_()))
+        for counter in tier.counters:
+            fields += whole_numbers(counter, f"gap_{counter}")
+        return pa.schema(fields)
 
     @property
     def labels(self) -> Any:
-        """Of series: each sid once in a day, with the last hour in which it was seen."""
-        texts = [(name, pa.string()) for name in ("broker", *self.tier.texts)]
-        return pa.schema([("sid", pa.int64()), ("start", pa.int64()), *texts])
+        """The columns of series: each sid once in a day, with the last hour in which it was seen."""
+        texts = [pa.field(name, pa.string()) for name in ("broker", *self.tier.texts)]
+        return pa.schema([*whole_numbers("sid", "start"), *texts])
+
+
+def whole_numbers(*names: str) -> list[Any]:
+    """Returns fields of 64 bits."""
+    return [pa.field(name, pa.int64()) for name in names]
+
+
+def stored_type(field: Any) -> Any:
+    """Returns the type of a column of raw reports in the tier: plain text, times in microseconds."""
+    if pa.types.is_dictionary(field.type):
+        return pa.string()
+    if field.type == TIME:
+        return STAMP
+    return field.type
 
 
 BINNED: Final = pa.schema([("sid", pa.int64()), ("bins", BINS)])
-"""Of h1 and d1, where only the bins are wanted."""
+"""The columns of h1 and d1 for readers that need the bins only."""
 REPORTS: Final = pa.schema(
-    (
-        field.name,
-        pa.string()
-        if pa.types.is_dictionary(field.type)
-        else STAMP
-        if field.type == TIME
-        else field.type,
-    )
-    for field in CONDITION.schema
+    (field.name, stored_type(field)) for field in CONDITION.schema
 )
-"""Of `condition`: what the agent wrote of each condition."""
+"""The columns of `condition`: what the agent wrote of each condition."""
 
 
 def schema_of_hours(kind: str) -> Any:
-    """What the kernel makes: rows of h1 with their labels, and of files that cannot be read a row with `problem`.
+    """Returns the columns that workers make of raw files.
 
-    Of conditions it is what the agent recorded, unchanged.
+    They are those of h1 with their labels, and of conditions those that the agent recorded, unchanged. A row with
+    `problem` is about a file that cannot be read.
     """
+    problem = ("problem", pa.string())
     if kind == CONDITION.name:
-        return pa.schema([*REPORTS, ("problem", pa.string())])
-    of = TierTables(kind)
-    return pa.schema([*[*of.labels][2:], *of.rows, ("problem", pa.string())])
+        return pa.schema([*REPORTS, problem])
+    kind_tables = TierTables(kind)
+    texts = [
+        field for field in kind_tables.labels if field.name not in ("sid", "start")
+    ]
+    return pa.schema([*texts, *kind_tables.rows, problem])
 
 
 PART: Final = pa.schema(
@@ -116,7 +124,7 @@ PART: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """A file that was written: its rows, and the sum of their column n; or what was wrong with a file that was read."""
+    """A file that was written, with its rows and the sum of their column n; or the problem of a file that was read."""
 
     file: str
     rows: int
@@ -150,83 +158,84 @@ def write(
     labels: Any = None,
     mode: int = OWNER_ONLY,
 ) -> list[WrittenFile]:
-    """Write the rows into the files that their column `file` names, in the order of `keys`; only counts come back.
+    """Write the rows into the files that their column `file` names, in the order of `keys`.
 
-    labels: schema of columns that are written once per sid, beside: `h1/…` → `series/…`. mode: who may read the files.
+    Only counts come back. labels: schema of the columns that are written beside, once per sid: `h1/…` → `series/…`.
+    mode: who may read the files.
     """
     from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 - only where Spark is
 
     ordered = frame.repartition(FILE).sortWithinPartitions(FILE, *keys)
     work = partial(write_parts, store.url, schema, labels, mode)
-    made = ordered.mapInArrow(work, from_arrow_schema(PART)).collect()
-    return sorted(
-        (WrittenFile(**row.asDict()) for row in made),
-        key=lambda part: (part.file, part.problem),
-    )
+    rows = ordered.mapInArrow(work, from_arrow_schema(PART)).collect()
+    parts = [WrittenFile(**row.asDict()) for row in rows]
+    return sorted(parts, key=lambda part: (part.file, part.problem))
 
 
 def write_parts(
     url: str, schema: Any, labels: Any, mode: int, batches: Iterator[Any]
 ) -> Iterator[Any]:
-    """In a worker: rows that are together by file → files, and a row of PART for each."""
+    """In a worker: yields a row of PART for each file that it writes. batches: the rows of a file are together."""
     store = Store(url)
-    for name, group in groupby(runs(batches), key=itemgetter(0)):
-        if not name:
-            problems = [
-                text for _, batch in group for text in batch["problem"].to_pylist()
-            ]
-            yield pa.RecordBatch.from_pylist(
-                [{"file": "", "problem": text} for text in problems], PART
-            )
+    for file, group in groupby(runs(batches), key=itemgetter(0)):
+        rows = (batch for _, batch in group)
+        if not file:
+            yield problems_of(rows)
             continue
-        part: dict[str, Any] = {"file": name, "rows": 0, "polls": 0, "problem": ""}
-        texts: list[Any] = []
-        store.write_with(
-            name,
-            partial(fill, schema, labels, (batch for _, batch in group), part, texts),
-            mode,
-        )
+        writer = FileWriter(schema, labels)
+        store.write_with(file, partial(writer.fill, rows), mode)
         if labels is not None:
-            store.write_table(
-                name.replace("h1/", "series/", 1), once(pa.concat_tables(texts))
-            )
+            series = file.replace("h1/", "series/", 1)
+            store.write_table(series, last_of_each(pa.concat_tables(writer.texts)))
+        part = {"file": file, "rows": writer.rows, "polls": writer.polls, "problem": ""}
         yield pa.RecordBatch.from_pylist([part], PART)
 
 
-def fill(
-    schema: Any,
-    labels: Any,
-    batches: Iterator[Any],
-    part: dict[str, Any],
-    texts: list[Any],
-    sink: Any,
-) -> None:
-    """One file. part: gets its counts, texts: its labels."""
-    with pq.ParquetWriter(sink, schema, **options(schema)) as writer:
-        for table in sized(batches):
-            writer.write_table(
-                table.select(schema.names).cast(schema), row_group_size=ROW_GROUP
-            )
-            part["rows"] += len(table)
-            part["polls"] += pc.sum(table["n"]).as_py() if "n" in schema.names else 0
-            if labels is not None:
-                texts.append(once(table.select(labels.names).cast(labels)))
+def problems_of(batches: Iterator[Any]) -> Any:
+    """Returns rows of PART for rows that belong to no file: each has a problem."""
+    texts = [text for batch in batches for text in batch["problem"].to_pylist()]
+    rows = [{"file": "", "problem": text} for text in texts]
+    return pa.RecordBatch.from_pylist(rows, PART)
+
+
+@dataclass(slots=True)
+class FileWriter:
+    """Writes one file. polls: the sum of its column n. texts: its labels, each sid once in a table."""
+
+    schema: Any
+    labels: Any
+    rows: int = 0
+    polls: int = 0
+    texts: list[Any] = field(default_factory=list)
+
+    def fill(self, batches: Iterator[Any], sink: Any) -> None:
+        names = self.schema.names
+        with pq.ParquetWriter(sink, self.schema, **options(self.schema)) as writer:
+            for table in sized(batches):
+                stored = table.select(names).cast(self.schema)
+                writer.write_table(stored, row_group_size=ROW_GROUP)
+                self.rows += len(table)
+                if "n" in names:
+                    self.polls += pc.sum(table["n"]).as_py()
+                if self.labels is not None:
+                    texts = table.select(self.labels.names).cast(self.labels)
+                    self.texts.append(last_of_each(texts))
 
 
 def runs(batches: Iterator[Any]) -> Iterator[tuple[str, Any]]:
-    """Name of the file and its rows, batch by batch."""
+    """Yields the name of a file and rows of it, batch by batch."""
     for batch in batches:
         encoded = pc.run_end_encode(batch[FILE])
+        names = encoded.values.to_pylist()
+        ends = encoded.run_ends.to_pylist()
         begin = 0
-        for name, end in zip(
-            encoded.values.to_pylist(), encoded.run_ends.to_pylist(), strict=True
-        ):
+        for name, end in zip(names, ends, strict=True):
             yield name, batch.slice(begin, end - begin)
             begin = end
 
 
 def sized(batches: Iterator[Any]) -> Iterator[Any]:
-    """Tables of ROW_GROUP rows, the last of fewer: whatever pieces they came in, the files are the same."""
+    """Yields tables of ROW_GROUP rows, the last of fewer: files are the same, however the batches are cut."""
     waiting = []
     rows = 0
     for batch in batches:
@@ -236,94 +245,100 @@ def sized(batches: Iterator[Any]) -> Iterator[Any]:
             table = pa.Table.from_batches(waiting)
             yield table.slice(0, ROW_GROUP).combine_chunks()
             waiting = table.slice(ROW_GROUP).to_batches()
-            rows = rows - ROW_GROUP
+            rows -= ROW_GROUP
     if rows:
         yield pa.Table.from_batches(waiting).combine_chunks()
 
 
-def once(table: Any) -> Any:
-    """The last row of each sid; they are together."""
+def last_of_each(table: Any) -> Any:
+    """Returns the last row of each sid; the rows of a sid are together."""
     sid = table["sid"].to_numpy()
-    return table.filter(
-        pa.array(np.append(sid[1:] != sid[:-1], [True] * bool(len(sid))))
-    )
+    is_last = np.ones(len(sid), np.bool_)
+    is_last[:-1] = sid[1:] != sid[:-1]
+    return table.filter(pa.array(is_last))
 
 
 def options(schema: Any) -> dict[str, Any]:
-    found = parquet_options(schema)
-    if "bins" in schema.names:
-        parts = ("bins.key_value.key", "bins.key_value.value")
-        found["column_encoding"] |= dict.fromkeys(parts, "DELTA_BINARY_PACKED")
-        found["use_dictionary"] = [
-            name for name in found["use_dictionary"] if name != "bins"
-        ]
-    return found
+    """Returns the options of the Parquet writer: bins are packed as differences."""
+    writer_options = parquet_options(schema)
+    if "bins" not in schema.names:
+        return writer_options
+    packed = ("bins.key_value.key", "bins.key_value.value")
+    writer_options["column_encoding"] |= dict.fromkeys(packed, "DELTA_BINARY_PACKED")
+    writer_options["use_dictionary"] = [
+        name for name in writer_options["use_dictionary"] if name != "bins"
+    ]
+    return writer_options
 
 
 # --- files → DataFrames
 
 
 def frame(session: Any, store: Store, paths: Sequence[str], schema: Any) -> Any:
-    """The rows of some files as a DataFrame of these columns; one that a file lacks is that of its path, such as
-    kind=queue, or null.
+    """Returns the rows of some files as a DataFrame of these columns.
+
+    A column that a file lacks is that of its path, such as kind=queue, or null.
     """
     return spread(session, paths, partial(read_parts, store.url, schema), schema)
 
 
 def read_parts(url: str, schema: Any, batches: Iterator[Any]) -> Iterator[Any]:
+    """In a worker: yields the rows of the files that the batches name."""
     store = Store(url)
     for batch in batches:
         for path in batch.column(0).to_pylist():
-            table = read(store, path, schema)
-            for name, equals, text in (part.partition("=") for part in path.split("/")):
-                if equals and name in schema.names:
-                    table = table.set_column(
-                        schema.names.index(name), name, pa.repeat(text, len(table))
-                    )
+            table = with_columns_of_path(read(store, path, schema), path)
             yield from table.to_batches(max_chunksize=ROW_GROUP)
 
 
+def with_columns_of_path(table: Any, path: str) -> Any:
+    """Returns the table with the columns that are in the path of its file, such as `kind=queue`."""
+    for part in path.split("/"):
+        name, equals, text = part.partition("=")
+        if equals and name in table.column_names:
+            place = table.column_names.index(name)
+            table = table.set_column(place, name, pa.repeat(text, len(table)))
+    return table
+
+
 def read(store: Store, path: str, schema: Any) -> Any:
-    """One file as an Arrow table of these columns; one that it lacks is null. Raises StoreError."""
+    """Returns one file as an Arrow table of these columns; a column that it lacks is null. Raises StoreError."""
     with store.errors(path), store.fs.open_input_file(store.path(path)) as source:
         file = pq.ParquetFile(source)
-        there = [name for name in schema.names if name in file.schema_arrow.names]
-        table = file.read(there, use_threads=False)
-        return fitted(table, schema)
+        stored = file.schema_arrow.names
+        names = [name for name in schema.names if name in stored]
+        return fitted(file.read(names, use_threads=False), schema)
 
 
 def in_order(rows: Any) -> Any:
-    """Rows of a tier so that each series is together and ascending: sums of fractions are always the same."""
+    """Returns the rows of a tier, each series together and ascending: so sums of fractions are always the same."""
     return rows.repartition("sid").sortWithinPartitions(*KEYS)
 
 
 def file_column(
     folder: str, generations: Mapping[str, str], buckets: int, time: str = "start"
 ) -> Any:
-    """The expression for the column `file` of a tier: '' of rows that have no time, as they are no rows of it.
+    """Returns the expression for the column `file` of a tier: '' for rows without a time, which belong to no file.
 
     folder: such as h1/kind=queue. generations: by day. time: column of seconds, or a timestamp.
     """
     from pyspark.sql import functions as f  # noqa: PLC0415 - only where Spark is
 
-    day = f.date_format(
-        f.timestamp_seconds(time) if time == "start" else f.col(time), "yyyy-MM-dd"
-    )
-    named = f.create_map(
-        *[f.lit(text) for pair in generations.items() for text in pair]
-    )[day]
-    number = (
-        f.lpad((f.col("sid") % buckets).cast("string"), 5, "0")
-        if buckets > 1
-        else f.lit("00000")
-    )
+    moment = f.timestamp_seconds(time) if time == "start" else f.col(time)
+    day = f.date_format(moment, "yyyy-MM-dd")
+    days_and_names = [f.lit(text) for pair in generations.items() for text in pair]
+    generation = f.create_map(*days_and_names)[day]
+    bucket = f.lit("00000")
+    if buckets > 1:
+        number = (f.col("sid") % buckets).cast("string")
+        bucket = f.lpad(number, 5, "0")
     path = f.concat(
         f.lit(f"{folder}/dt="),
         day,
         f.lit("/gen="),
-        named,
+        generation,
         f.lit("/part-"),
-        number,
+        bucket,
         f.lit(".parquet"),
     )
     return f.coalesce(path, f.lit(""))
