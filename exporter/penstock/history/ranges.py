@@ -1,4 +1,4 @@
-"""How a queue, or a whole broker, went over the last hours or days: rows of published history for a chart."""
+"""Charts of a queue, or of a whole broker, over the last hours or days: rows of published history."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from penstock.core.table import Column
+from penstock.core.table import Column, Positions
 from penstock.history.compact import DAY, current, partition, start_of
 from penstock.history.listing import GAP_POLLS
 from penstock.history.publish import ALL_DAY, RAW
@@ -24,21 +24,26 @@ from penstock.history.schema import (
     series_id,
 )
 from penstock.history.snapshots import column_of
-from penstock.history.store import Store, StoreError
+from penstock.history.store import Store, StoredFile, StoreError
 
 READ_SECONDS = 3.0
-"""For one chart; what is older than could be read by then is left out."""
+"""For one chart; older rows that are not read by then are left out."""
 KEPT_SECONDS = 60.0
+"""A chart is kept for so long, or for a part of its span if that is longer."""
 KEPT_PARTS = 240
-MOST_KEPT = 16
+"""The span of a chart over the seconds that it is kept."""
 SOON = 5.0
-"""What was read serves for a minute at least, and for a 240th of its span; in part: 5 s. Of so many charts."""
+"""A chart with a note is kept for so many seconds only."""
+MOST_KEPT = 16
+"""Charts that are kept at once."""
 DEPTHS = ("stamp", "messages", "delivering", "scheduled", "last_value")
 COUNTED = ("inc", "interval", "added", "acknowledged", "removed")
 ABOUT_BROKER = ("stamp", "connections", "memory_used_bytes", "memory_limit_bytes")
 
 Shown = Callable[[str, str], object]
-"""Of an address and a queue: None where the configuration hides it."""
+"""Address and queue → None where the configuration hides it."""
+Key = tuple[str, str, str, float]
+"""Broker, address, queue and seconds of a chart."""
 Rows = Mapping[str, Column]
 Samples = tuple[Column, Column]
 """Times ascending, seconds since 1970, and the values then; NaN where missing."""
@@ -46,7 +51,7 @@ Samples = tuple[Column, Column]
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """samples: by name; messages, messages per second. note: what is missing, and why."""
+    """A chart. samples: by name; messages, messages a second. note: which part is missing, and why."""
 
     samples: Mapping[str, Samples]
     note: str = ""
@@ -54,12 +59,11 @@ class Past:
 
 @dataclass(slots=True)
 class HistoryReader:
-    """Reads raw history as it was published; any thread may ask. What was read is kept for a while."""
+    """Reads raw history as it was published, from any thread, and keeps charts for a while."""
 
     store: Store
-    _kept: dict[tuple[str, str, str, float], tuple[float, Past]] = field(
-        default_factory=dict
-    )
+    _kept: dict[Key, tuple[float, Past]] = field(default_factory=dict)
+    """Until when a chart is kept, by the steady clock, and the chart."""
 
     def past(
         self,
@@ -70,32 +74,39 @@ class HistoryReader:
         seconds: float,
         shown: Shown = lambda *_: True,
     ) -> Past:
-        """Of a queue, or without its name of all shown queues of the broker. Files that cannot be read are gaps."""
+        """Returns the chart of a queue; without its name that of all shown queues of the broker.
+
+        end: seconds since 1970. seconds: the span before it. Files that cannot be read are gaps.
+        """
         key = (broker, address, queue, seconds)
         now = time.monotonic()
-        until, found = self._kept.get(key, (now, Past({})))
-        if now >= until:
-            files = _Files(self.store, end - seconds, end, now + READ_SECONDS)
-            try:
-                samples = (
-                    of_queue(files, broker, address, queue)
-                    if queue
-                    else of_broker(files, broker, shown)
-                )
-                found = Past(samples, files.note)
-            except StoreError as error:
-                found = Past({}, f"the history cannot be read: {error}")
-            others = [one for one in self._kept.items() if one[0] != key]
-            until = time.monotonic() + (
-                SOON if found.note else max(KEPT_SECONDS, seconds / KEPT_PARTS)
+        until, past = self._kept.get(key, (now, Past({})))
+        if now < until:
+            return past
+        files = _Files(self.store, end - seconds, end, now + READ_SECONDS)
+        try:
+            samples = (
+                of_queue(files, broker, address, queue)
+                if queue
+                else of_broker(files, broker, shown)
             )
-            self._kept = dict([*others, (key, (until, found))][-MOST_KEPT:])
-        return found
+            past = Past(samples, files.note)
+        except StoreError as error:
+            past = Past({}, f"the history cannot be read: {error}")
+        self._keep(key, seconds, past)
+        return past
+
+    def _keep(self, key: Key, seconds: float, past: Past) -> None:
+        """Keep a chart as the newest of MOST_KEPT. seconds: its span."""
+        serves = SOON if past.note else max(KEPT_SECONDS, seconds / KEPT_PARTS)
+        kept = {other: entry for other, entry in self._kept.items() if other != key}
+        kept[key] = (time.monotonic() + serves, past)
+        self._kept = dict([*kept.items()][-MOST_KEPT:])
 
 
 @dataclass(slots=True)
 class _Files:
-    """The files of a span, the newest first, until the time is up. note: what could not be read, and why."""
+    """The files of a span, the newest first, until the time is up. note: which part could not be read, and why."""
 
     store: Store
     begin: float
@@ -104,145 +115,171 @@ class _Files:
     note: str = ""
 
     def rows(
-        self, kind: RowType, names: Sequence[str], which: Any, texts: Sequence[str] = ()
+        self,
+        kind: RowType,
+        names: Sequence[str],
+        condition: Any,
+        texts: Sequence[str] = (),
     ) -> Iterator[Any]:
-        """Of each file those rows as columns, texts as dictionaries; row groups that cannot have any are not read."""
-        first = datetime.fromtimestamp(self.begin, UTC).date()
-        days = [
-            first + timedelta(n) for n in range(int((self.end - self.begin) // DAY) + 2)
-        ]
-        for file in reversed(
-            current(self.store, [f"{RAW}/kind={kind.name}/dt={day}" for day in days])
-        ):
-            _, day, hour = partition(file)
-            begins = start_of(day, hour)
-            if (
-                begins > self.end
-                or begins + (DAY if hour == ALL_DAY else HOUR) < self.begin
-            ):
-                continue
+        """Yields the rows of each file for which the condition holds, as columns, texts as dictionaries.
+
+        Row groups that cannot have any are not read.
+        """
+        for file in self._files(kind):
             if time.monotonic() > self.until:
                 self.note = "what is older takes too long to read"
                 return
-            given = {
-                "filesystem": self.store.fs,
-                "schema": kind.schema,
-                "partitioning": None,
-                "use_threads": False,
-            }
             try:
-                with self.store.errors(file.path):
-                    table = pq.read_table(
-                        self.store.path(file.path),
-                        columns=[*names, *texts],
-                        filters=which,
-                        **given,
-                    )
+                table = self._read(file, kind, [*names, *texts], condition)
             except StoreError as error:
                 self.note = f"a part cannot be read: {error}"
-            else:
-                text_columns = {name: as_dictionary(table[name]) for name in texts}
-                yield {name: column_of(table[name]) for name in names} | text_columns
+                continue
+            columns = {name: column_of(table[name]) for name in names}
+            dictionaries = {name: as_dictionary(table[name]) for name in texts}
+            yield columns | dictionaries
+
+    def _files(self, kind: RowType) -> Iterator[StoredFile]:
+        """Yields the files of the span, the newest first."""
+        first = datetime.fromtimestamp(self.begin, UTC).date()
+        count = int((self.end - self.begin) // DAY) + 2
+        days = [first + timedelta(number) for number in range(count)]
+        folders = [f"{RAW}/kind={kind.name}/dt={day}" for day in days]
+        for file in reversed(current(self.store, folders)):
+            _, day, hour = partition(file)
+            begin = start_of(day, hour)
+            end = begin + (DAY if hour == ALL_DAY else HOUR)
+            if begin <= self.end and end >= self.begin:
+                yield file
+
+    def _read(
+        self, file: StoredFile, kind: RowType, columns: list[str], condition: Any
+    ) -> Any:
+        """Returns the rows of a file for which the condition holds. Raises StoreError."""
+        with self.store.errors(file.path):
+            return pq.read_table(
+                self.store.path(file.path),
+                columns=columns,
+                filters=condition,
+                filesystem=self.store.fs,
+                schema=kind.schema,
+                partitioning=None,
+                use_threads=False,
+            )
 
 
 def of_queue(
     files: _Files, broker: str, address: str, queue: str
 ) -> dict[str, Samples]:
+    """Returns depths and rates of a queue."""
     names = (*DEPTHS, *COUNTED)
-    rows = _joined(
-        names,
-        files.rows(QUEUE, names, pc.field("sid") == series_id(broker, address, queue)),
-    )
-    return _series(rows["stamp"], {**depths(rows), **rates(rows)})
+    is_queue = pc.field("sid") == series_id(broker, address, queue)
+    rows = _joined(names, files.rows(QUEUE, names, is_queue))
+    return _series(rows["stamp"], depths(rows) | rates(rows))
 
 
-def of_broker(files: _Files, broker: str, shown: Shown) -> dict[str, Samples]:
-    """The sums of those of its queues that are shown, as `agent.recent` has them, and its own numbers."""
-    which = pc.field("broker") == broker
-    about = _joined(ABOUT_BROKER, files.rows(BROKER, ABOUT_BROKER, which))
-    # Each file's sums first: all rows of all queues would be many.
-    known = cache(shown)
-    rows = files.rows(QUEUE, (*DEPTHS, "sid"), which, ("address", "queue"))
-    parts = (
-        summed(of_shown({"stamp": one["stamp"], **depths(one)}, one, known))
-        for one in rows
-    )
-    sums = summed(_joined(("stamp", "ready", "delivering"), parts))
-    limit = np.where(
-        about["memory_limit_bytes"] > 0, about["memory_limit_bytes"], np.nan
-    )
+def of_broker(files: _Files, broker: str, visible: Shown) -> dict[str, Samples]:
+    """Returns the sums over the shown queues of a broker, as `agent.recent` has them, and its own numbers."""
+    is_broker = pc.field("broker") == broker
+    about = _joined(ABOUT_BROKER, files.rows(BROKER, ABOUT_BROKER, is_broker))
+    limit = about["memory_limit_bytes"]
     own = {
         "connections": about["connections"],
-        "memory_used_ratio": about["memory_used_bytes"] / limit,
+        "memory_used_ratio": about["memory_used_bytes"]
+        / np.where(limit > 0, limit, np.nan),
     }
-    return {**_series(sums.pop("stamp"), sums), **_series(about["stamp"], own)}
+    names = (*DEPTHS, "sid")
+    parts = files.rows(QUEUE, names, is_broker, ("address", "queue"))
+    sums = sums_over_queues(parts, cache(visible))
+    return _series(sums.pop("stamp"), sums) | _series(about["stamp"], own)
 
 
-def of_shown(values: Rows, rows: Mapping[str, Any], shown: Shown) -> dict[str, Column]:
-    """Those of shown queues. Rows of one queue are neighbours, so each run of them is asked for once."""
+def sums_over_queues(parts: Iterator[Any], visible: Shown) -> dict[str, Column]:
+    """Returns the sums of depths by time. parts: rows of files, each summed alone: all rows would be many."""
+    sums = (
+        summed(of_shown({"stamp": rows["stamp"]} | depths(rows), rows, visible))
+        for rows in parts
+    )
+    return summed(_joined(("stamp", "ready", "delivering"), sums))
+
+
+def of_shown(
+    values: Rows, rows: Mapping[str, Any], visible: Shown
+) -> dict[str, Column]:
+    """Returns the values of shown queues.
+
+    Rows of one queue are neighbours, so `visible` is called once for each run of them.
+    """
     begins = np.flatnonzero(np.diff(rows["sid"], prepend=-1))
-    names = zip(
-        *(rows[name].take(begins).to_pylist() for name in ("address", "queue")),
-        strict=True,
-    )
-    kept = np.repeat(
-        [shown(*one) is not None for one in names],
-        np.diff(begins, append=len(rows["sid"])),
-    )
-    return {name: column[kept.astype(bool)] for name, column in values.items()}
+    lengths = np.diff(begins, append=len(rows["sid"]))
+    addresses = rows["address"].take(begins).to_pylist()
+    queues = rows["queue"].take(begins).to_pylist()
+    is_shown = [
+        visible(address, queue) is not None
+        for address, queue in zip(addresses, queues, strict=True)
+    ]
+    kept = np.repeat(is_shown, lengths).astype(bool)
+    return {name: column[kept] for name, column in values.items()}
 
 
 def _joined(names: Sequence[str], parts: Iterator[Rows]) -> dict[str, Column]:
-    found = list(parts)
+    """Returns the columns of all parts, one after another."""
+    rows = list(parts)
     return {
-        name: np.concatenate([np.empty(0), *(part[name] for part in found)])
+        name: np.concatenate([np.empty(0), *(part[name] for part in rows)])
         for name in names
     }
 
 
 def _series(stamps: Column, values: Rows) -> dict[str, Samples]:
-    """By time; a column that is never known is left out."""
+    """Returns the values by time; a column that is never known is left out."""
     order = np.argsort(stamps, kind="stable")
     return {
-        name: (stamps[order], of[order])
-        for name, of in values.items()
-        if not np.isnan(of).all()
+        name: (stamps[order], column[order])
+        for name, column in values.items()
+        if not np.isnan(column).all()
     }
 
 
 def depths(rows: Rows) -> dict[str, Column]:
-    """As `series.queues.ready` has it."""
-    among = np.where(rows["last_value"] > 0, 0.0, rows["delivering"])
-    ready = np.maximum(rows["messages"] - among - np.nan_to_num(rows["scheduled"]), 0.0)
+    """(rows,) Ready and delivering messages, as `series.queues.ready` has them."""
+    # In a last-value queue the message count leaves out those that are delivering.
+    delivering = np.where(rows["last_value"] > 0, 0.0, rows["delivering"])
+    not_ready = delivering + np.nan_to_num(rows["scheduled"])
+    ready = np.maximum(rows["messages"] - not_ready, 0.0)
     return {"ready": ready, "delivering": rows["delivering"]}
 
 
 def summed(rows: Rows) -> dict[str, Column]:
-    """Over the rows of each poll."""
-    stamps, at = np.unique(rows["stamp"], return_inverse=True)
-    names = rows.keys() - {"stamp"}
-    sums = {
-        name: np.bincount(at, np.nan_to_num(rows[name]), len(stamps)) for name in names
-    }
-    known = {
-        name: np.bincount(at, ~np.isnan(rows[name]), len(stamps)) > 0 for name in names
-    }
-    return {
-        "stamp": stamps,
-        **{name: np.where(known[name], sums[name], np.nan) for name in names},
-    }
+    """(polls,) Sums over the rows of each poll, by its stamp; NaN where no row knows the number."""
+    stamps, poll_of_row = np.unique(rows["stamp"], return_inverse=True)
+    sums = {"stamp": stamps}
+    for name in rows.keys() - {"stamp"}:
+        column = rows[name]
+        total = np.bincount(poll_of_row, np.nan_to_num(column), len(stamps))
+        rows_with_number = np.bincount(poll_of_row, ~np.isnan(column), len(stamps))
+        sums[name] = np.where(rows_with_number > 0, total, np.nan)
+    return sums
 
 
 def rates(rows: Rows) -> dict[str, Column]:
-    """Since the poll before, in one life of the counters; NaN after a gap."""
-    gone = "removed" if np.isnan(rows["acknowledged"]).all() else "acknowledged"
+    """(rows,) Messages a second since the poll before, in one life of the counters; NaN after a gap."""
     order = np.lexsort((rows["stamp"], rows["inc"]))
+    has_acknowledged = not np.isnan(rows["acknowledged"]).all()
+    return {
+        "rate_in": rate(rows, "added", order),
+        "rate_out": rate(
+            rows, "acknowledged" if has_acknowledged else "removed", order
+        ),
+    }
+
+
+def rate(rows: Rows, counter: str, order: Positions) -> Column:
+    """(rows,) What a counter grew a second. order: of the rows by life and time."""
     seconds = np.diff(rows["stamp"][order])
-    same = np.diff(rows["inc"][order]) == 0
-    usual = same & (seconds > 0) & (seconds <= GAP_POLLS * rows["interval"][order][1:])
-    found = {name: np.full(len(order), np.nan) for name in ("rate_in", "rate_out")}
-    for name, counter in (("rate_in", "added"), ("rate_out", gone)):
-        found[name][order[1:][usual]] = (
-            np.diff(rows[counter][order])[usual] / seconds[usual]
-        )
-    return found
+    is_same_life = np.diff(rows["inc"][order]) == 0
+    longest_step = GAP_POLLS * rows["interval"][order][1:]
+    usual = is_same_life & (seconds > 0) & (seconds <= longest_step)
+    growth = np.diff(rows[counter][order])
+    per_second = np.full(len(order), np.nan)
+    per_second[order[1:][usual]] = growth[usual] / seconds[usual]
+    return per_second

@@ -1,6 +1,6 @@
 """Snapshots as record batches; `penstock_trends.snapshots` makes Snapshots of them again."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,63 +28,76 @@ WHOLE = (-(2.0**63), 2.0**63 - 1024)
 """What fits into 64 bits: a broker's "no limit" may be just above."""
 
 
+@dataclass(frozen=True, slots=True)
+class NamesOfRows:
+    """What changes only when the rows of a table do. sids: (rows,). columns: texts and flags, as Arrow."""
+
+    index: Index[Any]
+    sids: Keys
+    columns: dict[str, Any]
+
+
 @dataclass(slots=True)
 class Texts:
-    """What of a table changes only when its things do, made once per index and broker."""
+    """Names of rows by broker and kind, made once for each index."""
 
-    _of: dict[tuple[str, str], tuple[Index[Any], Keys, dict[str, Any]]] = field(
-        default_factory=dict
-    )
+    _of: dict[tuple[str, str], NamesOfRows] = field(default_factory=dict)
 
     def of(
         self, broker: str, kind: RowType, index: Index[Any]
     ) -> tuple[Keys, dict[str, Any]]:
-        """The sid of each row, and its text columns."""
-        known = self._of.get((broker, kind.name))
-        if known is not None and known[0] is index:
-            return known[1], known[2]
-        rows = index.rows.tolist()
-        names = [[str(getattr(row, name)) for row in rows] for name in kind.identity]
-        sids = np.fromiter(
-            (schema.series_id(broker, *one) for one in zip(*names, strict=True)),
-            np.int64,
-            len(rows),
-        )
-        columns = {
-            column: pa.array([getattr(row, name) for row in rows], pa.bool_())
-            if name in kind.flags
-            else pa.array(
-                [str(getattr(row, name)) for row in rows], pa.string()
-            ).dictionary_encode()
-            for name, column in kind.texts.items()
-        }
-        self._of[broker, kind.name] = index, sids, columns
-        return sids, columns
+        """Returns the sid of each row, and its text columns."""
+        names = self._of.get((broker, kind.name))
+        if names is None or names.index is not index:
+            names = names_of_rows(broker, kind, index)
+            self._of[broker, kind.name] = names
+        return names.sids, names.columns
+
+
+def names_of_rows(broker: str, kind: RowType, index: Index[Any]) -> NamesOfRows:
+    """Returns sids and text columns of the rows."""
+    rows = index.rows.tolist()
+    identity = [[str(getattr(row, name)) for row in rows] for name in kind.identity]
+    sids = np.fromiter(
+        (schema.series_id(broker, *names) for names in zip(*identity, strict=True)),
+        np.int64,
+        len(rows),
+    )
+    columns = {}
+    for name, column in kind.texts.items():
+        values = [getattr(row, name) for row in rows]
+        is_flag = name in kind.flags
+        columns[column] = pa.array(values, pa.bool_()) if is_flag else texts_of(values)
+    return NamesOfRows(index, sids, columns)
+
+
+def texts_of(values: Sequence[Any]) -> Any:
+    """Returns texts as a dictionary of Arrow."""
+    texts = [str(value) for value in values]
+    return pa.array(texts, pa.string()).dictionary_encode()
 
 
 def arrow_column(values: Column, kind: Any) -> Any:
-    """A column as Arrow: NaN is null. Times are seconds; what must be whole is rounded."""
+    """Returns a column as Arrow: NaN is null. Times are seconds; whole numbers are rounded."""
     missing = np.isnan(values)
-    if kind in (COUNT, FLAG, TIME):
-        whole = np.rint(
-            np.where(missing, 0.0, values * MILLI if kind == TIME else values)
-        ).clip(*WHOLE)
-        return pa.array(
-            whole.astype(np.int8 if kind == FLAG else np.int64), mask=missing
-        ).cast(kind)
-    return pa.array(values, mask=missing).cast(kind)
+    if kind not in (COUNT, FLAG, TIME):
+        return pa.array(values, mask=missing).cast(kind)
+    scaled = values * MILLI if kind == TIME else values
+    whole = np.rint(np.where(missing, 0.0, scaled)).clip(*WHOLE)
+    size = np.int8 if kind == FLAG else np.int64
+    return pa.array(whole.astype(size), mask=missing).cast(kind)
 
 
 def stamps(stamp: float, rows: int) -> Any:
-    return pa.array(np.full(rows, round(stamp * MICRO), np.int64)).cast(
-        BROKER.schema.field("stamp").type
-    )
+    """Returns a column with the time of the poll. stamp: seconds since 1970."""
+    micros = np.full(rows, round(stamp * MICRO), np.int64)
+    return pa.array(micros).cast(BROKER.schema.field("stamp").type)
 
 
 def constant(text: str, rows: int) -> Any:
-    return pa.DictionaryArray.from_arrays(
-        pa.array(np.zeros(rows, np.int32)), pa.array([text])
-    )
+    """Returns a column with the same text in each row."""
+    codes = pa.array(np.zeros(rows, np.int32))
+    return pa.DictionaryArray.from_arrays(codes, pa.array([text]))
 
 
 def table_batch(
@@ -96,11 +109,10 @@ def table_batch(
     incs: Keys,
     added: Mapping[str, Any],
 ) -> Any:
-    """One table of a poll. added: the kind's extra columns, as Arrow."""
+    """Returns one table of a poll. added: the kind's extra columns, as Arrow."""
     rows = len(table)
-    unknown = np.full(
-        rows, np.nan
-    )  # among them what only an import from Prometheus has
+    # Some columns come only with an import from Prometheus.
+    unknown = np.full(rows, np.nan)
     sids, columns = texts.of(broker, kind, table.index)
     arrays: dict[str, Any] = {
         "stamp": stamps(snapshot.stamp, rows),
@@ -110,8 +122,8 @@ def table_batch(
         "inc": pa.array(incs),
         **columns,
         **{
-            name: arrow_column(table.columns.get(name, unknown), of)
-            for name, of in kind.numbers.items()
+            name: arrow_column(table.columns.get(name, unknown), arrow_type)
+            for name, arrow_type in kind.numbers.items()
         },
         **added,
     }
@@ -127,65 +139,71 @@ def extra_columns(
     evicted: Column,
     interval: float,
 ) -> dict[str, Any]:
-    """The columns beside those of the table itself."""
-    every = pa.array(np.full(len(table), interval, np.float32))
+    """Returns the columns that are not in the table. evicted: (queues,) or empty. interval: seconds."""
+    rows = len(table)
+    columns: dict[str, Any] = {}
     if kind is QUEUE:
-        told = evicted if len(evicted) == len(table) else np.full(len(table), np.nan)
-        return {"evicted": arrow_column(told, COUNT), "interval": every}
-    keys = {column: getattr(snapshot, name) for name, column in kind.joins.items()}
-    # A broker that reports no keys of another table gives none at all.
-    joins = {
-        c: pa.array(k) if len(k) == len(table) else pa.nulls(len(table), pa.int64())
-        for c, k in keys.items()
-    }
-    return {**joins, "interval": every} if kind is CONSUMER else joins
+        is_known = len(evicted) == rows
+        messages = evicted if is_known else np.full(rows, np.nan)
+        columns["evicted"] = arrow_column(messages, COUNT)
+    else:
+        for column, name in kind.joins.items():
+            columns[column] = keys_or_nulls(getattr(snapshot, name), rows)
+    if kind is QUEUE or kind is CONSUMER:
+        columns["interval"] = pa.array(np.full(rows, interval, np.float32))
+    return columns
+
+
+def keys_or_nulls(keys: Keys, rows: int) -> Any:
+    """Returns the keys of rows of another table. A broker that does not report them gives none at all."""
+    return pa.array(keys) if len(keys) == rows else pa.nulls(rows, pa.int64())
 
 
 def broker_batch(broker: str, snapshot: Snapshot, interval: float) -> Any:
-    """The broker's own row; it is written last, so a poll without one was cut off."""
+    """Returns the broker's own row; it is written last, so a poll without one was cut off."""
     about = snapshot.broker or Broker(BrokerKind.ARTEMIS, "", "", "", Role.PASSIVE)
     values: dict[str, Any] = {
         "stamp": stamps(snapshot.stamp, 1),
         "broker": constant(broker, 1),
-        **{
-            column: constant(str(getattr(about, name)), 1)
-            for name, column in BROKER.texts.items()
-        },
-        **{
-            name: arrow_column(np.array([getattr(about, name)], np.float64), of)
-            for name, of in BROKER.numbers.items()
-        },
         "agent_clock": pa.array([snapshot.stamp]),
         "interval": pa.array([interval]),
         "parts": constant(parts(snapshot), 1),
-        "failed": constant(
-            ",".join(
-                name for name, one in snapshot.collectors.items() if not one.usable
-            ),
-            1,
-        ),
+        "failed": constant(failed_collectors(snapshot), 1),
     }
-    return pa.record_batch(
-        [values[name] for name in BROKER.schema.names], schema=BROKER.schema
+    for name, column in BROKER.texts.items():
+        values[column] = constant(str(getattr(about, name)), 1)
+    for name, arrow_type in BROKER.numbers.items():
+        number = np.array([getattr(about, name)], np.float64)
+        values[name] = arrow_column(number, arrow_type)
+    columns = [values[name] for name in BROKER.schema.names]
+    return pa.record_batch(columns, schema=BROKER.schema)
+
+
+def failed_collectors(snapshot: Snapshot) -> str:
+    """Returns the names of collectors without a usable answer, with commas."""
+    return ",".join(
+        name for name, collector in snapshot.collectors.items() if not collector.usable
     )
 
 
 def parts(snapshot: Snapshot) -> str:
-    """What was read: `broker;queues:messages,added;…`. A column that is not there differs from one without a number."""
-    tables = {
-        name: table for name in TABLES if (table := getattr(snapshot, name)) is not None
-    }
-    said = [f"{name}:{','.join(table.columns)}" for name, table in tables.items()]
-    return ";".join(["broker", *said] if snapshot.broker else said)
+    """Returns the tables of a poll and their columns: `broker;queues:messages,added;…`.
+
+    So a column that was not read differs from one without a number.
+    """
+    texts = ["broker"] if snapshot.broker else []
+    for name in TABLES:
+        table = getattr(snapshot, name)
+        if table is not None:
+            texts.append(f"{name}:{','.join(table.columns)}")
+    return ";".join(texts)
 
 
 def column_of(array: Any) -> Column:
-    """An Arrow column with the values of the table: float64, NaN = null, times in seconds."""
+    """Returns an Arrow column with the values of the table: float64, NaN for null, times in seconds."""
     if pa.types.is_timestamp(array.type):
-        return column_of(array.cast(pa.int64())) / (
-            MILLI if array.type.unit == "ms" else MICRO
-        )
-    values: Column = pc.fill_null(
-        array.cast(pa.float64(), safe=False), np.nan
-    ).to_numpy()
+        unit = MILLI if array.type.unit == "ms" else MICRO
+        return column_of(array.cast(pa.int64())) / unit
+    numbers = array.cast(pa.float64(), safe=False)
+    values: Column = pc.fill_null(numbers, np.nan).to_numpy()
     return values
