@@ -1,8 +1,8 @@
-"""Keeping published history small: hours into one file, days into one file, old days away, a bound on the whole.
+"""Keeps published history small: joins the files of hours and days, removes old days, and bounds the whole.
 
-Each step writes the new file whole; what went into it goes about an hour later, so that a job that has listed it can
-read it. Meanwhile a note in `joined/` names them, code that lists raw history by `current` passes over
-them, and being killed in between costs nothing.
+Each step writes the new file whole. The files that it was made from are removed about an hour later, so that a job that
+has listed them can read them. Meanwhile a note in `joined/` names them, and `current` leaves them out. A kill at any
+moment loses nothing.
 """
 
 import hashlib
@@ -10,7 +10,14 @@ import json
 import shutil
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,7 +37,7 @@ NOTES = "joined"
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """target: the joined file; sources: those that went into it; at: when, by the agent's clock."""
+    """target: the joined file; sources: the files that it was made from; at: when, by the agent's clock."""
 
     target: str
     sources: tuple[str, ...]
@@ -45,34 +52,38 @@ Notes = Mapping[str, Note]
 
 
 def read_notes(store: Store) -> Notes:
-    """Raises StoreError. One that is gone or damaged names nothing: its files are joined again, and lose nothing."""
-    found = {}
+    """Returns the notes by path. Raises StoreError.
+
+    A note that is damaged, or was removed, names no file: its files are joined again, and lose nothing.
+    """
+    notes = {}
     for entry in store.files(NOTES):
         try:
-            said = json.loads(store.read_bytes(entry.path) or b"")
-            sources = tuple(map(str, said["sources"]))
-            found[entry.path] = Note(
-                str(said["target"]), sources, float(said.get("at", 0.0))
-            )
+            content = json.loads(store.read_bytes(entry.path) or b"")
+            sources = tuple(map(str, content["sources"]))
+            joined_at = float(content.get("at", 0.0))
+            notes[entry.path] = Note(str(content["target"]), sources, joined_at)
         except (ValueError, KeyError, TypeError):
-            found[entry.path] = Note("", ())
-    return found
+            notes[entry.path] = Note("", ())
+    return notes
 
 
 def current(store: Store, below: Sequence[str] = (RAW,)) -> list[StoredFile]:
-    """The raw files, without those whose rows are in a joined one, too; below: of whole days. Raises StoreError."""
+    """Returns the raw files, without those whose rows are in a joined one, too. Raises StoreError.
+
+    below: directories of whole days.
+    """
     before = read_notes(store)
-    entries = [entry for place in below for entry in store.files(place)]
-    # Notes come and go meanwhile: one goes after the files it names, and comes before the one that is made of them.
-    gone = replaced(
-        {**before, **read_notes(store)}.values(), {entry.path for entry in entries}
-    )
-    return [entry for entry in entries if entry.path not in gone]
+    entries = [entry for directory in below for entry in store.files(directory)]
+    # Notes change meanwhile: one is removed after the files it names, and written before the file made from them.
+    notes = {**before, **read_notes(store)}
+    joined = replaced(notes.values(), {entry.path for entry in entries})
+    return [entry for entry in entries if entry.path not in joined]
 
 
-def replaced(notes: Iterable[Note], there: Collection[str]) -> set[str]:
-    """Of the files that are `there`, those that went into others that are there."""
-    return {path for note in notes if note.target in there for path in note.sources}
+def replaced(notes: Iterable[Note], paths: Collection[str]) -> set[str]:
+    """Returns the files that went into a joined one. paths: files that exist."""
+    return {path for note in notes if note.target in paths for path in note.sources}
 
 
 DAY = 86400
@@ -109,64 +120,71 @@ class Known:
 
     def sure(self, day: str) -> bool:
         """Whether a day that is too old may go: a clock set ahead by mistake and set right again removes nothing."""
-        return (
-            self.steady() - self.too_old.setdefault(day, self.steady()) >= SURE_SECONDS
-        )
+        now = self.steady()
+        return now - self.too_old.setdefault(day, now) >= SURE_SECONDS
+
+    def forget(
+        self,
+        entries: Sequence[StoredFile],
+        groups: Sequence[Sequence[StoredFile]],
+        keep: Keep,
+        now: float,
+    ) -> None:
+        """Forget days that are not too old, or no longer there, and files that are not to be joined."""
+        days = {partition(entry)[1] for entry in entries}
+        too_old = {day for day in days if is_too_old(day, keep, now)}
+        self.too_old = {
+            day: since for day, since in self.too_old.items() if day in too_old
+        }
+        waiting = {entry for group in groups for entry in group}
+        self.rows = {
+            entry: rows for entry, rows in self.rows.items() if entry in waiting
+        }
 
     def rows_of(self, store: Store, entry: StoredFile) -> int:
+        """Returns how many rows a file has; its footer is read once."""
         if entry not in self.rows:
             self.rows[entry] = rows_in(store, entry.path)
         return self.rows[entry]
 
 
 def tidy(store: Store, keep: Keep, now: float, known: Known | None = None) -> int:
-    """Join and remove what is due at `now` (agent's clock); how many days were removed. Raises StoreError.
+    """Join and remove what is due at `now` (agent's clock); returns how many days were removed. Raises StoreError.
 
-    known: kept from the last time; without it days that are too old, and what was joined before, go at once.
+    known: kept from the last time; without it days that are too old, and files that were joined, go at once.
     """
     removed = expire(store, keep, now, known.sure if known else lambda _: True)
     notes = read_notes(store)
-    remove_joined(
-        store,
-        {
-            name: note
-            for name, note in notes.items()
-            if known is None or now - note.at >= STAY
-        },
-    )
+    if known is not None:
+        notes = {path: note for path, note in notes.items() if now - note.at >= STAY}
+    remove_joined(store, notes)
     known = known or Known()
     entries = current(store)
-    days = {
-        partition(entry)[1]
-        for entry in entries
-        if is_too_old(partition(entry)[1], keep, now)
-    }
-    known.too_old = {day: since for day, since in known.too_old.items() if day in days}
     groups = joinable(entries, now)
-    known.rows = {
-        entry: known.rows[entry]
-        for group in groups
-        for entry in group
-        if entry in known.rows
-    }
-    most = len(known.rows) + FOOTERS
-    failed = None
+    known.forget(entries, groups, keep, now)
     try:
-        for group in groups:
-            if len(known.rows) >= most:
-                break
-            try:
-                for part in parts(store, group, known):
-                    join(store, part, now)
-            except (
-                StoreError
-            ) as error:  # one damaged file keeps no other from being joined
-                failed = failed or error
+        join_groups(store, groups, known, now)
     finally:
         give_back()
-    if failed is not None:
-        raise failed
     return removed
+
+
+def join_groups(
+    store: Store, groups: Sequence[Sequence[StoredFile]], memory: Known, now: float
+) -> None:
+    """Join groups until enough footers were read. Raises StoreError, of a damaged file after the other groups."""
+    most = len(memory.rows) + FOOTERS
+    first_error = None
+    for group in groups:
+        if len(memory.rows) >= most:
+            break
+        try:
+            for part in parts(store, group, memory):
+                join(store, part, now)
+        except StoreError as error:
+            first_error = first_error or error
+    if first_error is not None:
+        raise first_error
 
 
 def partition(entry: StoredFile) -> tuple[str, str, str]:
@@ -182,63 +200,77 @@ def start_of(dt: str, hour: str) -> float:
 
 
 def joinable(entries: Sequence[StoredFile], now: float) -> list[list[StoredFile]]:
-    """Files to be joined into one: those of a past day, else those of a past hour."""
+    """Returns groups of files to join: those of a past day, else those of a past hour."""
     by_hour: dict[tuple[str, str, str], list[StoredFile]] = defaultdict(list)
     by_day: dict[tuple[str, str], list[StoredFile]] = defaultdict(list)
     for entry in entries:
         kind, dt, hour = partition(entry)
-        if start_of(dt, ALL_DAY) + 2 * DAY + GRACE < now:
+        day_is_due = start_of(dt, ALL_DAY) + 2 * DAY + GRACE
+        hour_is_due = start_of(dt, hour) + HOUR + GRACE
+        if day_is_due < now:
             by_day[kind, dt].append(entry)
-        elif start_of(dt, hour) + HOUR + GRACE < now:
+        elif hour_is_due < now:
             by_hour[kind, dt, hour].append(entry)
-    return [group for group in [*by_day.values(), *by_hour.values()] if len(group) > 1]
+    groups = [*by_day.values(), *by_hour.values()]
+    return [group for group in groups if len(group) > 1]
 
 
 def parts(
-    store: Store, entries: Sequence[StoredFile], known: Known
+    store: Store, entries: Sequence[StoredFile], memory: Known
 ) -> list[list[StoredFile]]:
-    """Neighbours of one kind that together have MAX_VALUES at most, each a file to be; without who stays alone."""
-    most = MAX_VALUES // len(ROW_TYPES[partition(entries[0])[0]].schema)
-    found: list[list[StoredFile]] = []
+    """Returns runs of neighbours to be one file each: together they have MAX_VALUES at most.
+
+    entries: of one kind. A file without a neighbour to join stays as it is.
+    """
+    kind, _, _ = partition(entries[0])
+    most = MAX_VALUES // len(ROW_TYPES[kind].schema)
+    runs: list[list[StoredFile]] = []
     room = 0
     for entry in entries:
-        rows = most + 1 if entry.size >= ENOUGH_BYTES else known.rows_of(store, entry)
-        if not found or rows > room:
-            found.append([])
+        is_large = entry.size >= ENOUGH_BYTES
+        rows = most + 1 if is_large else memory.rows_of(store, entry)
+        if not runs or rows > room:
+            runs.append([])
             room = most
-        found[-1].append(entry)
+        runs[-1].append(entry)
         room -= rows
-    return [part for part in found if len(part) > 1]
+    return [run for run in runs if len(run) > 1]
 
 
 def join(store: Store, entries: Sequence[StoredFile], now: float) -> None:
     """Write one file in place of several of one hour, or of one day, which stay for STAY seconds."""
-    kind, dt, hour = partition(entries[0])
-    if len({partition(entry)[2] for entry in entries}) > 1:
-        hour = ALL_DAY
-    # The same files give the same name, and no others: done again after a kill it replaces its own work only.
-    name = hashlib.sha256(
-        "\n".join(entry.path for entry in entries).encode()
-    ).hexdigest()[:20]
-    target = f"{RAW}/kind={kind}/dt={dt}/hour={hour}/joined-{name}.parquet"
     sources = tuple(entry.path for entry in entries)
-    rows = distinct(read(store, sources, ROW_TYPES[kind]), ROW_TYPES[kind])
+    target = joined_path(entries)
+    kind, _, _ = partition(entries[0])
+    row_type = ROW_TYPES[kind]
+    rows = distinct(read(store, sources, row_type), row_type)
     note = Note(target, sources, now)
-    store.write_bytes(
-        note.name, json.dumps(asdict(note)).encode()
-    )  # without the joined file it says nothing
+    # The note first: without the joined file it changes nothing.
+    store.write_bytes(note.name, json.dumps(asdict(note)).encode())
     store.write_table(target, rows)
 
 
+def joined_path(entries: Sequence[StoredFile]) -> str:
+    """Returns the path of the file that these are joined into.
+
+    The same files give the same name, and no others: done again after a kill, a join replaces its own work only.
+    """
+    kind, dt, hour = partition(entries[0])
+    if any(partition(entry)[2] != hour for entry in entries):
+        hour = ALL_DAY
+    paths = "\n".join(entry.path for entry in entries)
+    name = hashlib.sha256(paths.encode()).hexdigest()[:20]
+    return f"{RAW}/kind={kind}/dt={dt}/hour={hour}/joined-{name}.parquet"
+
+
 def remove_joined(store: Store, notes: Notes) -> None:
-    """The files that went into joined ones, and their notes; where the joined one is not there, the note alone."""
-    gone = (
-        replaced(notes.values(), {entry.path for entry in store.files(RAW)})
-        if notes
-        else set()
-    )
+    """Remove the files that went into joined ones, and the notes; without the joined file, the note alone."""
+    if not notes:
+        return
+    paths = {entry.path for entry in store.files(RAW)}
+    joined = replaced(notes.values(), paths)
     for name, note in notes.items():
-        for path in gone.intersection(note.sources):
+        for path in joined.intersection(note.sources):
             store.delete(path)
         store.delete(name)
 
@@ -250,44 +282,48 @@ def read(
     columns: Sequence[str] = (),
     mask: Any = None,
 ) -> Any:
-    """Rows of raw files in the schema of now: a column that a file lacks is null. Raises StoreError.
+    """Returns rows of raw files in the schema of now: a column that a file lacks is null. Raises StoreError.
 
-    mask: table → which of its rows are kept, as Arrow booleans; asked of a row group at a time, as a day may be large.
+    mask: table → which of its rows are kept, as Arrow booleans. It gets a row group at a time, as a day may be large.
     """
-    schema = pa.schema(
-        [kind.schema.field(name) for name in columns or kind.schema.names],
-        kind.schema.metadata,
-    )
+    names = columns or kind.schema.names
+    fields = [kind.schema.field(name) for name in names]
+    schema = pa.schema(fields, kind.schema.metadata)
     tables = [schema.empty_table()]
     for path in paths:
-        with store.errors(path), store.fs.open_input_file(store.path(path)) as source:
-            file = pq.ParquetFile(source)
-            there = [name for name in schema.names if name in file.schema_arrow.names]
-            for group in range(file.num_row_groups):
-                table = fitted(
-                    file.read_row_group(group, there, use_threads=False), schema
-                )
-                tables.append(table if mask is None else table.filter(mask(table)))
+        tables += row_groups(store, path, schema, mask)
     return pa.concat_tables(tables).unify_dictionaries()
 
 
+def row_groups(store: Store, path: str, schema: Any, mask: Any) -> Iterator[Any]:
+    """Yields the rows of each row group of a file that the mask keeps, in a schema. Raises StoreError."""
+    with store.errors(path), store.fs.open_input_file(store.path(path)) as source:
+        file = pq.ParquetFile(source)
+        stored = file.schema_arrow.names
+        names = [name for name in schema.names if name in stored]
+        for group in range(file.num_row_groups):
+            rows = file.read_row_group(group, names, use_threads=False)
+            table = fitted(rows, schema)
+            yield table if mask is None else table.filter(mask(table))
+
+
 def rows_in(store: Store, path: str) -> int:
-    """How many rows a file has. Raises StoreError."""
+    """Returns how many rows a file has. Raises StoreError."""
     with store.errors(path), store.fs.open_input_file(store.path(path)) as source:
         return int(pq.read_metadata(source).num_rows)
 
 
 def distinct(rows: Any, kind: RowType) -> Any:
-    """In series order, a row that is there twice (published or joined twice) once."""
+    """Returns the rows in series order; a row that is there twice (published or joined twice) once."""
     rows = in_order(rows, kind).combine_chunks()
-    if not len(rows) or kind.name == "condition":
-        return (
-            rows
-            if not len(rows)
-            else rows.group_by(rows.column_names, use_threads=False).aggregate([])
-        )
+    if not len(rows):
+        return rows
+    if kind.name == CONDITION.name:
+        groups = rows.group_by(rows.column_names, use_threads=False)
+        return groups.aggregate([])
     differs = [np.diff(sortable(rows[name])) != 0 for name in kind.order]
-    return rows.filter(pa.array(np.append(True, np.any(differs, axis=0))))
+    is_first = np.append(True, np.any(differs, axis=0))
+    return rows.filter(pa.array(is_first))
 
 
 def is_too_old(dt: str, keep: Keep, now: float) -> bool:

@@ -147,7 +147,7 @@ def extra_columns(
         messages = evicted if is_known else np.full(rows, np.nan)
         columns["evicted"] = arrow_column(messages, COUNT)
     else:
-        for column, name in kind.joins.items():
+        for name, column in kind.joins.items():
             columns[column] = keys_or_nulls(getattr(snapshot, name), rows)
     if kind is QUEUE or kind is CONSUMER:
         columns["interval"] = pa.array(np.full(rows, interval, np.float32))
