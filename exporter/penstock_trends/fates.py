@@ -15,7 +15,11 @@ Fate = tuple[str, str, str, str]
 
 
 def place_of(row: Mapping[str, Any]) -> Place:
-    return row["broker"], row["address"], row["queue"]
+    return (
+        row["broker"],
+        row["address"],
+        row["queue"],
+    )
 
 
 def name_of(row: Mapping[str, Any]) -> Fate:
@@ -62,21 +66,25 @@ def rows_of_counters(queues: Sequence[Plain], fates: Sequence[Plain]) -> list[Pl
     Older agents wrote no account, and an import from Prometheus has none.
     """
     brokers_with_account = {row["broker"] for row in fates}
-    return [
-        {
-            "broker": queue["broker"],
-            "address": queue["address"],
-            "queue": queue["queue"],
-            "owner": queue["owner"],
-            "fate": fate,
-            "messages": int(queue[fate]),
-            "uncertain": 0,
-        }
-        for queue in queues
-        if queue["broker"] not in brokers_with_account
-        for fate in CAUSES
-        if queue.get(fate)
-    ]
+    rows = []
+    for queue in queues:
+        if queue["broker"] in brokers_with_account:
+            continue
+        rows += [row_of_counter(queue, fate) for fate in CAUSES if queue.get(fate)]
+    return rows
+
+
+def row_of_counter(queue: Plain, fate: str) -> Plain:
+    """Returns the row for one counter of a queue: its number is exact."""
+    return {
+        "broker": queue["broker"],
+        "address": queue["address"],
+        "queue": queue["queue"],
+        "owner": queue["owner"],
+        "fate": fate,
+        "messages": int(queue[fate]),
+        "uncertain": 0,
+    }
 
 
 def share_of_added(row: Plain, added: float | None) -> float | None:
@@ -88,7 +96,11 @@ def share_of_added(row: Plain, added: float | None) -> float | None:
 
 def losses_first(row: Plain) -> tuple[Any, ...]:
     """Returns the key that sorts rows: losses, then most messages, then by name."""
-    return (not row["lost"], -row["messages"], *name_of(row))
+    return (
+        not row["lost"],
+        -row["messages"],
+        *name_of(row),
+    )
 
 
 def totals(rows: Sequence[Plain]) -> list[Plain]:
@@ -103,10 +115,15 @@ def totals(rows: Sequence[Plain]) -> list[Plain]:
             total["uncertain"] = None
         else:
             total["uncertain"] += row["uncertain"]
-    with_texts = [total | {"amount": amount_of(total)} for total in sums.values()]
+    for total in sums.values():
+        total["amount"] = amount_of(total)
     return sorted(
-        with_texts,
-        key=lambda total: (not total["lost"], -total["messages"], total["fate"]),
+        sums.values(),
+        key=lambda total: (
+            not total["lost"],
+            -total["messages"],
+            total["fate"],
+        ),
     )
 
 
