@@ -1,7 +1,7 @@
-"""The account as sheets: of a queue, and of an address before its queues."""
+"""The account of an Artemis broker as sheets: of queues, of addresses before their queues, and of clients."""
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,32 +18,43 @@ from penstock.account.fates import (
     polled_fates,
     queue_fates,
 )
-from penstock.core.catalogues import read_toml
 from penstock.core.table import Column, Table
-from penstock.insight.answers import AccountList, AccountSheet, Amount, NotKnown
-from penstock.insight.explain import BrokerView, NotFound, json_number
-from penstock.insight.formatting import amount_text as text
+from penstock.insight.answers import AccountList, AccountSheet, Amount
+from penstock.insight.broker_view import BrokerView, NotFound, json_number
+from penstock.insight.formatting import amount_text
+from penstock.insight.sheet_maker import (
+    MAX_SHEETS,
+    REASONS,
+    PossibleLosses,
+    SheetMaker,
+    amount,
+    amount_at,
+    exact,
+    sum_of_exact,
+    sums,
+    together_by_reason,
+    why_inexact,
+)
 from penstock.insight.sum_check import READY, content_that_adds_up
 from penstock.model import ANONYMOUS, QueueRow
 from penstock.observation.facts import JUDGED
 from penstock.series.labels import HIDDEN
 
-MAX_SHEETS = 200
-"""Sheets of one answer."""
 NO_ACCOUNT = "broker {} has no account: it is made of polls of an active broker with queues and consumers"
 
-REASONS = read_toml("penstock.insight", "reasons.toml")
-"""Why an amount is no exact number: those of fates by their names."""
 WHY: Mapping[str, str] = REASONS["artemis"]
 FATES: Mapping[str, str] = REASONS["artemis_fates"]
-EITHER_OF: Sequence[tuple[str, str]] = REASONS["either_of"]
-"""Fates that the broker counts as one."""
 UNNAMED = "(not known)"
 """Clients that made a ring evict and are not known by name."""
+BOOKED_FATES = ("dropped", "rejected", "unwanted", "rolled_back", "missing")
+"""Fates of messages that an address routed and none of its queues got."""
 
 
 def account_list(view: BrokerView, name: str) -> AccountList:
-    """Sheets of the queues and addresses of this name; of all with losses when empty. NotFound: there is none."""
+    """The sheets of the queues and addresses of this name; of all with losses where it is empty.
+
+    Raises NotFound where the broker has no account, or nothing of this name.
+    """
     account = view.state.judgement.account
     queues = view.snapshot.queues
     if queues is None or not account.watched or account.books.index is not queues.index:
@@ -51,80 +62,38 @@ def account_list(view: BrokerView, name: str) -> AccountList:
             NO_ACCOUNT.format(view.policy.broker), "see penstock check, and poll again"
         )
     sheets = Sheets(view, account, queues)
-    if not name:
-        return sheets.of_all_losses()
-    found = sheets.named(name)
-    bare = sheets.bare_named(name)
-    if not found and not bare:
-        client = sheets.of_client(name)
-        if client is None:
-            raise sheets.missing("address, queue or client", name, sheets.bare_names)
-        return sheets.listed([client], 1)
-    made = sheets.of_rows(sheets.addresses(found), found) + [
-        sheets.of_bare_address(at) for at in bare
-    ]
-    return sheets.listed(made[:MAX_SHEETS], len(made))
+    return sheets.of_name(name) if name else sheets.of_all_losses()
 
 
-class SheetMaker:
-    """What sheets of all kinds of broker have in common. shown: positions of the queues that have sheets."""
+class Delivery(NamedTuple):
+    """Messages of a queue that are in delivery, by state; and those that consumers buffer, by client."""
 
-    def __init__(self, view: BrokerView, queues: Table[QueueRow]) -> None:
-        self._view = view
-        self._queues = queues
-        member = view.state.queues.grouping.member
-        self.shown: list[int] = [
-            i for i in range(len(queues)) if i < len(member) and member[i] != HIDDEN
-        ]
+    by_state: dict[str, Amount]
+    buffered: dict[str, Amount]
 
-    def named(self, name: str) -> list[int]:
-        rows = self._queues.index.rows
-        return [i for i in self.shown if name in (rows[i].name, rows[i].address)]
 
-    def missing(self, what: str, name: str, others: Iterable[str] = ()) -> NotFound:
-        rows = self._queues.index.rows
-        names = [text for i in self.shown for text in (rows[i].name, rows[i].address)]
-        return self._view.missing(what, name, [*names, *others], "addresses and queues")
+class ClientNumbers(NamedTuple):
+    """Messages of a client's consumers on all queues. acknowledged: also uncommitted."""
 
-    def listed(
-        self, sheets: list[AccountSheet], total: int, unknown: Sequence[NotKnown] = ()
-    ) -> AccountList:
-        """total: how many sheets there are; unknown: what else may be lost."""
-        return AccountList(
-            self._view.policy.broker,
-            round(self._view.snapshot.stamp, 3),
-            sheets,
-            total,
-            list(unknown),
-        )
+    delivered: float
+    acknowledged: float
+    buffered: float
+    uncommitted: float
 
-    def _begun(self, since: float) -> float | None:
-        """since: by the broker's clock."""
-        return (
-            None
-            if np.isnan(since)
-            else round(float(since - self._view.state.clock.applied), 3)
-        )
+    @property
+    def committed(self) -> float:
+        """Messages that are acknowledged and committed."""
+        return self.acknowledged - self.uncommitted
 
-    def _buffered(self, i: int) -> dict[str, Amount]:
-        """By client: what was sent to it of the queue and it has not acknowledged."""
-        consumers = self._view.snapshot.consumers
-        by_client = Counter[str]()
-        if consumers is not None:
-            for at in np.flatnonzero(
-                self._view.snapshot.consumer_queue == self._queues.index.keys[i]
-            ).tolist():
-                by_client[consumers.index.rows[at].client] += np.nan_to_num(
-                    consumers["buffered"][at]
-                )
-        return {
-            client: json_number(number)
-            for client, number in sorted(by_client.items())
-            if number
-        }
+    @property
+    def returned(self) -> float:
+        """Messages that were delivered and are neither acknowledged nor buffered."""
+        return max(0.0, self.delivered - self.acknowledged - self.buffered)
 
 
 class Sheets(SheetMaker):
+    """Makes the sheets of an Artemis broker; `queue` is always the position of a queue."""
+
     def __init__(
         self, view: BrokerView, account: MessageAccount, queues: Table[QueueRow]
     ) -> None:
@@ -138,481 +107,619 @@ class Sheets(SheetMaker):
             self._fates |= address_fates(account)
         self._kept = kept_elsewhere(account, queues, view.snapshot.addresses)
         self._bare = account.bare
-        of_addresses = view.state.addresses.grouping
-        members = np.append(of_addresses.member, HIDDEN)[
-            of_addresses.source.positions(self._bare.index.keys)
-        ]
-        self._shown_bare: list[int] = np.flatnonzero(
-            self._bare.bare & (members != HIDDEN)
-        ).tolist()
+        self._shown_bare = self._positions_of_shown_bare()
 
-    def addresses(self, rows: Sequence[int]) -> list[int]:
-        """One queue of each address."""
+    def _positions_of_shown_bare(self) -> list[int]:
+        """Positions, among the bare addresses, of those without a queue that have a series."""
+        series_of = self._view.state.addresses.grouping
+        members = np.append(series_of.member, HIDDEN)
+        series = members[series_of.source.positions(self._bare.index.keys)]
+        positions: list[int] = np.flatnonzero(
+            self._bare.bare & (series != HIDDEN)
+        ).tolist()
+        return positions
+
+    # --- which sheets
+
+    def of_name(self, name: str) -> AccountList:
+        """The sheets of the queues and addresses of this name, else of the client. NotFound: there is none."""
+        queues = self.named(name)
+        bare_addresses = self.bare_named(name)
+        if not queues and not bare_addresses:
+            client = self.of_client(name)
+            if client is None:
+                kind = "address, queue or client"
+                raise self.missing(kind, name, self.bare_names)
+            return self.listed([client], 1)
+        sheets = self.of_rows(self.addresses(queues), queues)
+        sheets += [self.of_bare_address(bare) for bare in bare_addresses]
+        return self.listed(sheets[:MAX_SHEETS], len(sheets))
+
+    def addresses(self, queues: Sequence[int]) -> list[int]:
+        """The first queue of each address of these queues; empty where addresses could not be compared."""
         if not self._compared:
             return []
-        return list(
-            {self._queues.index.rows[i].address: i for i in reversed(rows)}.values()
-        )
+        first_queues: dict[str, int] = {}
+        for queue in reversed(queues):
+            first_queues[self._queues.index.rows[queue].address] = queue
+        return list(first_queues.values())
 
     def of_rows(
         self, addresses: Sequence[int], queues: Sequence[int]
     ) -> list[AccountSheet]:
-        """Sheets of these rows: of their addresses, and of the queues themselves; each address before its queues."""
+        """At most `MAX_SHEETS` sheets, by address; each address before its queues.
+
+        Args:
+            addresses: positions of one queue of each address.
+            queues: positions of the queues.
+        """
         rows = self._queues.index.rows
-        chosen = sorted(
-            [(rows[i].address, 0, i) for i in addresses]
-            + [(rows[i].address, 1, i) for i in queues]
-        )
+        chosen = [(rows[queue].address, 0, queue) for queue in addresses]
+        chosen += [(rows[queue].address, 1, queue) for queue in queues]
+        chosen.sort()
         return [
-            self.of_queue(i) if is_queue else self.of_address(i)
-            for _, is_queue, i in chosen[:MAX_SHEETS]
+            self.of_queue(queue) if is_queue else self.of_address(queue)
+            for _, is_queue, queue in chosen[:MAX_SHEETS]
         ]
 
     def bare_named(self, name: str) -> list[int]:
         """Positions of the addresses without a queue that have this name: one or none."""
-        return [at for at in self._shown_bare if self._bare.index.rows[at].name == name]
+        rows = self._bare.index.rows
+        return [bare for bare in self._shown_bare if rows[bare].name == name]
 
     @property
     def bare_names(self) -> list[str]:
-        return [self._bare.index.rows[at].name for at in self._shown_bare]
+        """The names of the shown addresses without a queue."""
+        return [self._bare.index.rows[bare].name for bare in self._shown_bare]
 
-    # --- what is lost
+    # --- losses
 
     def of_all_losses(self) -> AccountList:
         """Sheets of all queues and addresses that lost messages, or may have; and what is not known of the others."""
         rows = self._queues.index.rows
-        queues = [i for i in self.shown if rows[i].kind in JUDGED]
+        queues = [queue for queue in self.shown if rows[queue].kind in JUDGED]
+        losing = [queue for queue in queues if self._loses(queue, self._queue_fates)]
         addresses = self.addresses(queues)
-        open_at = self._undecided()
-        losing = [i for i in queues if self._loses(i, self._queue_fates)]
-        losing_addresses = [
-            i
-            for i in addresses
-            if self._loses(i, self._address_fates) or open_at[i] > 0
+        losing_addresses = self._losing_addresses(addresses)
+        losing_bare = [
+            bare for bare in self._shown_bare if self._bare.unrouted[bare] > 0
         ]
-        bare = [at for at in self._shown_bare if self._bare.unrouted[at] > 0]
-        made = self.of_rows(losing_addresses, losing) + [
-            self.of_bare_address(at) for at in bare
-        ]
-        others = [
-            self._not_known(i, self._queue_fates, self._why_lost)
-            for i in set(queues) - set(losing)
-        ]
-        others += [
-            self._not_known(i, self._address_fates, self._why)
-            for i in set(addresses) - set(losing_addresses)
-        ]
-        others += [
-            self._routed_elsewhere(at) for at in self._shown_bare if at not in bare
+        sheets = self.of_rows(losing_addresses, losing)
+        sheets += [self.of_bare_address(bare) for bare in losing_bare]
+        possible_losses = [
+            *self._possible_losses_of_queues(set(queues) - set(losing)),
+            *self._possible_losses_of_addresses(set(addresses) - set(losing_addresses)),
+            *self._possible_losses_of_bare(losing_bare),
         ]
         if not self._compared:
-            others.append({("missing", WHY["not_read"]): None})
-        total = len(losing_addresses) + len(losing) + len(bare)
-        return self.listed(made[:MAX_SHEETS], total, together_by_reason(others))
+            possible_losses.append({("missing", WHY["not_read"]): None})
+        return self.listed(
+            sheets[:MAX_SHEETS],
+            len(losing_addresses) + len(losing) + len(losing_bare),
+            together_by_reason(possible_losses),
+        )
+
+    def _losing_addresses(self, addresses: Sequence[int]) -> list[int]:
+        """Those of the addresses that lost messages or have undecided ones."""
+        undecided = self._undecided()
+        return [
+            queue
+            for queue in addresses
+            if self._loses(queue, self._address_fates) or undecided[queue] > 0
+        ]
+
+    def _possible_losses_of_queues(self, queues: set[int]) -> Iterator[PossibleLosses]:
+        fates = self._queue_fates
+        return (self._not_known(queue, fates, self._why_lost) for queue in queues)
+
+    def _possible_losses_of_addresses(
+        self, addresses: set[int]
+    ) -> Iterator[PossibleLosses]:
+        fates = self._address_fates
+        return (self._not_known(queue, fates, self._why) for queue in addresses)
+
+    def _possible_losses_of_bare(
+        self, losing: Sequence[int]
+    ) -> Iterator[PossibleLosses]:
+        """The possible losses of the addresses without a queue that are not known to lose messages."""
+        return (
+            self._routed_elsewhere(bare)
+            for bare in self._shown_bare
+            if bare not in losing
+        )
 
     @property
     def _queue_fates(self) -> list[str]:
+        """Fates in a queue that are not what messages are for."""
         return [
             fate for fate in QUEUE_FATES if outcome_of(fate) is not FateOutcome.HANDLED
         ]
 
     @property
     def _address_fates(self) -> list[str]:
+        """Fates before any queue that are not what messages are for."""
         return [
             fate
             for fate in self._fates
             if fate not in QUEUE_FATES and outcome_of(fate) is not FateOutcome.HANDLED
         ]
 
-    def _loses(self, i: int, fates: Sequence[str]) -> bool:
+    def _loses(self, queue: int, fates: Sequence[str]) -> bool:
         """Whether messages of a queue, or of its address, are lost, or it is not known what became of them."""
         return any(
-            self._fates[fate][0][i] > 0 and not self._is_kept(fate, i) for fate in fates
+            self._fates[fate][0][queue] > 0 and not self._is_kept(fate, queue)
+            for fate in fates
         )
 
-    def _is_kept(self, fate: str, i: int) -> bool:
+    def _is_kept(self, fate: str, queue: int) -> bool:
         """Whether messages of this fate are in the queue of another address."""
-        return outcome_of(fate) is FateOutcome.KEPT_OR_LOST and bool(
-            self._kept[fate][i]
-        )
+        if outcome_of(fate) is not FateOutcome.KEPT_OR_LOST:
+            return False
+        return bool(self._kept[fate][queue])
 
     def _undecided(self) -> Column:
-        """Per queue, of its address: messages that reached no queue so far, at least: uncommitted or lost."""
+        """(queues,) Messages of the queue's address that reached no queue so far, at least: uncommitted or lost."""
         rollbacks = self._account.rollbacks
         if rollbacks.index is not self._queues.index:
             return np.zeros(len(self._queues))
         return rollbacks.unsettled
 
     def _not_known(
-        self, i: int, fates: Sequence[str], why: Callable[[str, int], str]
-    ) -> dict[tuple[str, str], float | None]:
-        """How many messages may have had a fate that is a loss, by the fate and the reason; None: no most is known."""
-        found: dict[tuple[str, str], float | None] = {}
+        self, queue: int, fates: Sequence[str], why: Callable[[str, int], str]
+    ) -> PossibleLosses:
+        """The losses of one queue, or of its address, that are possible and not known.
+
+        Args:
+            queue: its position.
+            fates: fates that are losses.
+            why: the reason why the number of messages of a fate is not known.
+        """
+        possible: dict[tuple[str, str], float | None] = {}
         for fate in fates:
-            low, high = self._bounds(fate, i)
-            if low == high or self._is_kept(fate, i):
-                continue
-            found[fate, why(fate, i)] = high if np.isfinite(high) else None
-        return found
+            low, high = self._bounds(fate, queue)
+            if low != high and not self._is_kept(fate, queue):
+                most = high if np.isfinite(high) else None
+                possible[fate, why(fate, queue)] = most
+        return possible
 
-    def _why_lost(self, fate: str, i: int) -> str:
-        return self._why_left(fate, i, {fate: amount(*self._bounds(fate, i))})
+    def _why_lost(self, fate: str, queue: int) -> str:
+        """Why it is not known how many messages of the queue had this fate."""
+        return self._why_left(fate, queue, {fate: self._amount(fate, queue)})
 
-    def _routed_elsewhere(self, at: int) -> dict[tuple[str, str], float | None]:
-        """Of an address without a queue: what the broker counts as routed and no wildcard can have got."""
-        routed = float(self._bare.routed[at])
-        if not routed or self._bare.to_wildcard[at]:
+    def _routed_elsewhere(self, bare: int) -> PossibleLosses:
+        """Messages to an address without a queue that count as routed and no wildcard can have got."""
+        routed = float(self._bare.routed[bare])
+        if not routed or self._bare.to_wildcard[bare]:
             return {}
-        return {
-            (
-                "missing",
-                WHY["diverted" if self._bare.diverted[at] else "no_queue"],
-            ): routed
-        }
+        return {("missing", self._why_missing(bare)): routed}
 
-    def of_bare_address(self, at: int) -> AccountSheet:
-        """Of an address without a queue."""
-        bare = self._bare
-        unrouted = json_number(bare.unrouted[at])
-        routed = json_number(bare.routed[at])
-        came: dict[str, Amount] = {"routed": routed, "unrouted": unrouted}
+    def _why_missing(self, bare: int) -> str:
+        """Why messages that were routed by an address without a queue may be lost."""
+        return WHY["diverted"] if self._bare.diverted[bare] else WHY["no_queue"]
+
+    # --- addresses without a queue
+
+    def of_bare_address(self, bare: int) -> AccountSheet:
+        """The sheet of an address without a queue. bare: its position among these."""
+        books = self._bare
+        unrouted = json_number(books.unrouted[bare])
+        routed = json_number(books.routed[bare])
         left: dict[str, Amount] = {"unrouted": unrouted}
         reasons: dict[str, str] = {}
-        if bare.to_wildcard[at]:
+        if books.to_wildcard[bare]:
             reasons["routed"] = WHY["wildcard"]
         elif routed:
             left["missing"] = (0, routed)
-            reasons["missing"] = WHY["diverted" if bare.diverted[at] else "no_queue"]
-        total = f"{text(routed)} routed, to queues of other addresses + {text(unrouted)} to no queue"
-        name = bare.index.rows[at].name
+            reasons["missing"] = self._why_missing(bare)
+        to_others = f"{amount_text(routed)} routed, to queues of other addresses"
         return AccountSheet(
-            self._view.policy.broker, name, "", self._begun(bare.since[at]), came, {}, left, {}, {}, {}, None, 0,
-            reasons, total,
-        )  # fmt: skip
+            broker=self._view.policy.broker,
+            address=books.index.rows[bare].name,
+            queue="",
+            since=self._begun(books.since[bare]),
+            came={"routed": routed, "unrouted": unrouted},
+            there={},
+            left=left,
+            lost_by={},
+            delivering={},
+            buffered={},
+            given_back=None,
+            unexplained=0,
+            reasons=reasons,
+            sums=f"{to_others} + {amount_text(unrouted)} to no queue",
+        )
 
-    # --- queues and their addresses
+    # --- queues
 
-    def of_queue(self, i: int) -> AccountSheet:
+    def of_queue(self, queue: int) -> AccountSheet:
+        """The sheet of one queue."""
         books = self._account.books
-        row = self._queues.index.rows[i]
-        names = ["acknowledged", "moved", "expired", "dead_lettered", "purged"]
-        names += ["evicted"] if not np.isnan(self._queues["ring_limit"][i]) else []
-        names += ["replaced"] if self._queues["last_value"][i] > 0 else []
-        names += ["lost_at_restart"] if books.partly[i] > 0 else []
-        left = {name: amount(*self._bounds(name, i)) for name in names}
-        polled = {
-            name: amount(
-                *map(float, (self._polled[name][0][i], self._polled[name][1][i]))
-            )
-            for name in names
+        row = self._queues.index.rows[queue]
+        fates = self._fates_in(queue)
+        left = {fate: self._amount(fate, queue) for fate in fates}
+        left_while_polled = {
+            fate: amount_at(self._polled[fate], queue) for fate in fates
         }
-        came: dict[str, Amount] = {
-            "at_start": json_number(books.opening[i]),
-            "added": json_number(books.added[i]),
-        }
-        arrived_late = amount(float(books.on_arrival[i]), float(self._late[i]))
-        # What was lost at a restart is a fate of its own.
-        by_restarts = json_number(books.adjusted[i] + books.lost_at_restart[i])
-        further = {"expired_on_arrival": arrived_late, "restarts": by_restarts}
-        came |= {name: value for name, value in further.items() if value != 0}
-        there = self._there(i)
-        unexplained = json_number(books.unexplained[i])
-        delivering, buffered = self._delivering(i)
-        lost_by = dict(self._lost_by(i)) if "evicted" in left else {}
+        came = self._came_to(queue)
+        there, why_not_ready = self._believed_content(queue, came, left_while_polled)
+        unexplained = json_number(books.unexplained[queue])
+        delivery = self._delivery(queue)
+        lost_by = dict(self._lost_by(queue)) if "evicted" in left else {}
+        given_back = self._given_back(queue)
         reasons = {
-            name: self._why_left(name, i, left)
-            for name in left
-            if not exact(left[name])
+            **self._why_inexact_fates(queue, left),
+            **why_inexact("given_back", given_back, self._why_given_back(queue)),
+            **self._why_late(queue, left),
+            **why_inexact("unexplained", unexplained, "three polls are needed"),
+            **why_inexact_delivery(delivery.by_state),
+            **why_inexact_culprits(lost_by),
+            **why_not_ready,
         }
+        return AccountSheet(
+            broker=self._view.policy.broker,
+            address=row.address,
+            queue=row.name,
+            since=self._begun(books.since[queue]),
+            came=came,
+            there=there,
+            left=left,
+            lost_by=lost_by,
+            delivering=delivery.by_state,
+            buffered=delivery.buffered,
+            given_back=given_back,
+            unexplained=unexplained,
+            reasons=reasons,
+            sums=sums(came, there, left_while_polled, unexplained),
+        )
+
+    def _fates_in(self, queue: int) -> list[str]:
+        """The fates that messages of the queue can have."""
+        fates = ["acknowledged", "moved", "expired", "dead_lettered", "purged"]
+        if not np.isnan(self._queues["ring_limit"][queue]):
+            fates.append("evicted")
+        if self._queues["last_value"][queue] > 0:
+            fates.append("replaced")
+        if self._account.books.partly[queue] > 0:
+            fates.append("lost_at_restart")
+        return fates
+
+    def _came_to(self, queue: int) -> dict[str, Amount]:
+        """Messages that came to the queue, by source."""
+        books = self._account.books
+        came: dict[str, Amount] = {
+            "at_start": json_number(books.opening[queue]),
+            "added": json_number(books.added[queue]),
+        }
+        late = self._expired_on_arrival(queue)
+        if late != 0:
+            came["expired_on_arrival"] = late
+        # The messages that were lost at a restart have a fate of their own.
+        adjusted = books.adjusted[queue] + books.lost_at_restart[queue]
+        by_restarts = json_number(adjusted)
+        if by_restarts != 0:
+            came["restarts"] = by_restarts
+        return came
+
+    def _expired_on_arrival(self, queue: int) -> Amount:
+        """Messages that expired before they were added."""
+        return amount(self._account.books.on_arrival[queue], self._late[queue])
+
+    def _given_back(self, queue: int) -> Amount:
+        """Messages that consumers took and gave back."""
         returns = self._account.returns
-        given_back = amount(float(returns.given_back[i]), float(returns.most[i]))
-        if not exact(given_back):
-            reasons["given_back"] = (
-                WHY["paged"] if returns.paged[i] > 0 else WHY["unattempted"]
-            )
-        if not exact(arrived_late):
-            reasons["expired_on_arrival"] = (
-                WHY["late"] if "evicted" in left or "replaced" in left else WHY["once"]
-            )
-        reasons |= (
-            {"unexplained": "three polls are needed"} if unexplained is None else {}
-        )
-        unsure = [
-            name for name in ("by_link", "unheld") if not exact(delivering.get(name, 0))
-        ]
-        reasons |= {
-            name: WHY["beyond"] if delivering[name] is None else WHY["unheld"]
-            for name in unsure
-        }
-        if not exact(in_doubt := delivering.get("in_doubt", 0)):
-            reasons["in_doubt"] = (
-                WHY["uncounted"] if in_doubt is None else WHY["committing"]
-            )
-        if not all(map(exact, lost_by.values())):
-            reasons["lost_by"] = WHY["untold"]
-        there, why_not_ready = content_that_adds_up(came, there, polled)
-        if why_not_ready:
-            reasons[READY] = why_not_ready
-        if READY in there and np.isnan(self._queues["messages"][i]):
-            there = {**there, READY: None}
-            reasons[READY] = WHY["uncounted_content"]
-        return AccountSheet(
-            self._view.policy.broker, row.address, row.name, self._begun(books.since[i]), came, there, left, lost_by,
-            delivering, buffered, given_back, unexplained, reasons, sums(came, there, polled, unexplained),
-        )  # fmt: skip
+        return amount(returns.given_back[queue], returns.most[queue])
 
-    def _why_left(self, name: str, i: int, left: Mapping[str, Amount]) -> str:
-        if self._account.books.partly[i] > 0:
-            return WHY["unpolled"]
-        if (
-            name in {"dead_lettered", "purged"}
-            and self._account.dead_letters.placeless[i]
-        ):
-            return WHY["placeless"]
-        if name in FATES:
-            return FATES[name]
-        if left.get("evicted", 0) is None and self._view.state.judgement.keeps[i]:
-            return WHY["keeps_ring"]
-        if "evicted" in left and "replaced" in left:
-            return WHY["either"]
-        return WHY["late"] if self._account.books.expired[i] else WHY["once"]
-
-    def of_address(self, i: int) -> AccountSheet:
-        of = self._account.address_books
-        names = ["dropped"] if of.policy[i] == Missing.DROPPED else []
-        names += ["rejected"] if of.policy[i] == Missing.REJECTED else []
-        names += ["unwanted"] if of.unfiltered[i] == 0 else []
-        names += ["unrouted", "rolled_back", "missing", "duplicate"]
-        there = {UNCOMMITTED: amount(*self._bounds(UNCOMMITTED, i))}
-        left = {name: amount(*self._bounds(name, i)) for name in names}
-        if "rejected" in left and of.rejected[i] == 0 and of.full[i] > 0:
-            left["rejected"] = None
-        reasons = {
-            name: self._why(name, i)
-            for name, value in {**left, **there}.items()
-            if not exact(value)
-        }
-        routed = float(of.routed_in_all[i])
-        least, most = self._reached_no_queue(i)
-        came: dict[str, Amount] = {
-            "routed": json_number(routed),
-            "unrouted": json_number(of.unrouted[i]),
-        }
-        missing = amount(least, most)
-        # What was open before it was compared may come later, so that more come than were routed since.
-        to_queues = amount(max(routed - most, 0.0), max(routed - least, 0.0))
-        if not exact(missing):
-            reasons["routed"] = (
-                WHY["busy"] if came["routed"] is not None else WHY["not_read"]
-            )
-        total = f"{text(came['routed'])} routed = {text(to_queues)} to its queues + {text(missing)} to no queue"
-        return AccountSheet(
-            self._view.policy.broker, self._queues.index.rows[i].address, "", self._begun(self._account.books.since[i]),
-            came, there, left, {}, {}, {}, None, 0, reasons, total,
-        )  # fmt: skip
-
-    def _reached_no_queue(self, i: int) -> tuple[float, float]:
-        """Of what the address routed since the books began, at least and at most so many."""
-        of = self._account.address_books
-        least = float(np.nan_to_num(of.least[i]))
-        most = float(of.most[i])
-        if not of.earlier[i] > 0:
-            return least, most
-        # What was missing before it was compared again is known only by its fates.
-        booked = sum(
-            self._bounds(fate, i)[0]
-            for fate in ("dropped", "rejected", "unwanted", "rolled_back", "missing")
-        )
-        least = float(max(least, np.nan_to_num(booked - of.refused[i])))
-        return least, max(least, float(np.nan_to_num(of.routed_in_all[i])))
-
-    def of_client(self, client: str) -> AccountSheet | None:
-        """None: there is none of that name. Of all its consumers and producers since the agent knows the client."""
-        takers = self._view.table("client")
-        senders = self._view.table("producer")
-        at = [i for i, row in enumerate(takers.index) if row.client == client]
-        sent: dict[str, Amount] = {
-            row.address: json_number(senders["produced"][i])
-            for i, row in enumerate(senders.index)
-            if row.client == client
-        }
-        if not at and not sent:
-            return None
-        delivered, settled, buffered, uncommitted = (
-            float(np.nansum(takers[name][at]))
-            for name in ("delivered", "acknowledged", "buffered", "uncommitted")
-        )
-        settled, returned = (
-            settled - uncommitted,
-            max(0.0, delivered - settled - buffered),
-        )
-        of = {takers.index.rows[i].queue for i in at}
-        queues = [i for i, row in enumerate(self._queues.index) if row.name in of]
-        back = float(self._account.returns.most[queues].sum())
-        there: dict[str, Amount] = {
-            "buffered": json_number(buffered),
-            "uncommitted": json_number(uncommitted),
-        }
-        left = {
-            "acknowledged": amount(max(0.0, settled - back), settled),
-            "given_back": amount(
-                0.0 if back else returned, returned + min(back, settled)
-            ),
-        }
-        reasons = (
-            {}
-            if all(map(exact, left.values()))
-            else dict.fromkeys(left, WHY["rolled_back"])
-        )
-        if ANONYMOUS in sent:
-            sent[ANONYMOUS], reasons[ANONYMOUS] = None, WHY["anonymous"]
-        lost = {
-            self._queues.index.rows[i].name: dict(self._lost_by(i)).get(client, 0)
-            for i in queues
-        }
-        lost = {queue: value for queue, value in lost.items() if value != 0}
-        came: dict[str, Amount] = {"delivered": json_number(delivered)}
-        return AccountSheet(
-            self._view.policy.broker, "", "", None, came, there, left, lost, {}, {}, left["given_back"], 0, reasons,
-            sums(came, there, left, 0), client, sent,
-        )  # fmt: skip
-
-    def _why(self, name: str, i: int) -> str:
-        of = self._account.address_books
-        if np.isnan(of.routed0[i]):
-            return WHY["not_read"]
-        if name == "duplicate":
-            return WHY[
-                "anonymous" if self._account.duplicates.anonymous else "unlisted"
-            ]
-        if name == "rejected" and of.rejected[i] == 0 and of.full[i] > 0:
-            return WHY["unseen_refusal"]
-        return WHY["partly"] if of.partly[i] > 0 else FATES.get(name, WHY["busy"])
-
-    def _bounds(self, name: str, i: int) -> tuple[float, float]:
-        low, high = self._fates[name]
-        return float(low[i]), float(high[i])
-
-    def _there(self, i: int) -> dict[str, Amount]:
-        """By one row of the broker: they sum up to the content."""
-        books = self._account.books
-        queues = self._queues
-        scheduled = np.nan_to_num(queues["scheduled"][i])
-        if self._view.state.judgement.keeps[i]:
-            return {"kept": json_number(books.content[i])}
-        delivering = np.nan_to_num(queues["delivering"][i])
+    def _there(self, queue: int) -> dict[str, Amount]:
+        """The messages in the queue by state, all of one row of the broker: they sum up to the content."""
+        content = self._account.books.content[queue]
+        if self._view.state.judgement.keeps[queue]:
+            return {"kept": json_number(content)}
+        scheduled = np.nan_to_num(self._queues["scheduled"][queue])
+        delivering = np.nan_to_num(self._queues["delivering"][queue])
         return {
-            "ready": json_number(books.content[i] - scheduled - delivering),
+            READY: json_number(content - scheduled - delivering),
             "scheduled": json_number(scheduled),
             "delivering": json_number(delivering),
         }
 
-    def _delivering(self, i: int) -> tuple[dict[str, Amount], dict[str, Amount]]:
-        """By state, and what is buffered by client; read before the queue, so that the sum may differ from its own."""
+    def _believed_content(
+        self, queue: int, came: Mapping[str, Amount], left: Mapping[str, Amount]
+    ) -> tuple[dict[str, Amount], dict[str, str]]:
+        """The messages in the queue by state, and why the number of ready ones is not known, where it is not.
+
+        Args:
+            queue: its position.
+            came: messages by source.
+            left: messages by fate, without those that no poll saw.
+        """
+        there, why_not_ready = content_that_adds_up(came, self._there(queue), left)
+        reasons = {READY: why_not_ready} if why_not_ready else {}
+        if READY in there and np.isnan(self._queues["messages"][queue]):
+            there = {**there, READY: None}
+            reasons = {READY: WHY["uncounted_content"]}
+        return there, reasons
+
+    def _delivery(self, queue: int) -> Delivery:
+        """The messages in delivery; read before the queue, so that their sum may differ from the queue's own number."""
         consumers = self._view.snapshot.consumers
-        of = self._account.in_doubt
-        if consumers is None or not np.nan_to_num(self._queues["delivering"][i]):
-            return {}, {}
-        at = np.flatnonzero(
-            self._view.snapshot.consumer_queue == self._queues.index.keys[i]
-        )
-        (low, high), by_client = of.bounds, self._buffered(i)
+        delivering = np.nan_to_num(self._queues["delivering"][queue])
+        if consumers is None or delivering == 0:
+            return Delivery({}, {})
+        buffered = self._buffered(queue)
+        uncommitted = consumers["awaiting_commit"][self._consumers_of(queue)]
+        doubt = self._account.in_doubt
+        low, high = doubt.bounds
         by_state: dict[str, Amount] = {
-            "buffered": sum(
-                one for one in by_client.values() if isinstance(one, int | float)
-            ),
-            "uncommitted": json_number(
-                float(np.nan_to_num(consumers["awaiting_commit"][at]).sum())
-            ),
-            "in_doubt": None
-            if np.isnan(high[i])
-            else amount(float(low[i]), float(high[i])),
-            "by_link": amount(*map(float, of.links[:, i])),
-            "unheld": amount(*map(float, of.rest[:, i])),
+            "buffered": sum_of_exact(buffered.values()),
+            "uncommitted": json_number(np.nan_to_num(uncommitted).sum()),
+            "in_doubt": amount(low[queue], high[queue]),
+            "by_link": amount(doubt.links[0, queue], doubt.links[1, queue]),
+            "unheld": amount(doubt.rest[0, queue], doubt.rest[1, queue]),
         }
-        return by_state, by_client
+        return Delivery(by_state, buffered)
 
-    def _lost_by(self, i: int) -> Iterator[tuple[str, Amount]]:
-        of = self._account.ring_losses
-        lost = self._account.books.lost[i]
-        if of.index is not self._queues.index or np.isnan(lost) or not lost:
+    def _lost_by(self, queue: int) -> Iterator[tuple[str, Amount]]:
+        """What made the ring evict messages, with their number: arrivals, and clients that went or rolled back."""
+        losses = self._account.ring_losses
+        evicted = self._account.books.lost[queue]
+        if losses.index is not self._queues.index or np.isnan(evicted) or evicted == 0:
             return
-        least = float(of.least[i])
-        most = min(float(of.most[i]), float(lost))
-        yield "arrivals", amount(lost - most, lost - least)
-        named = of.by_client.get(int(self._queues.index.keys[i]), {})
-        for client, one in sorted(named.items()):
-            if one.most:
-                yield client, amount(one.least, min(one.most, lost))
-        if sum(one.most for one in named.values()) < most:
-            yield UNNAMED, amount(0.0, most - sum(one.least for one in named.values()))
+        least = float(losses.least[queue])
+        most = min(float(losses.most[queue]), float(evicted))
+        yield "arrivals", amount(evicted - most, evicted - least)
+        key = int(self._queues.index.keys[queue])
+        by_client = losses.by_client.get(key, {})
+        for client, loss in sorted(by_client.items()):
+            if loss.most:
+                yield client, amount(loss.least, min(loss.most, evicted))
+        named_least = sum(loss.least for loss in by_client.values())
+        named_most = sum(loss.most for loss in by_client.values())
+        if named_most < most:
+            yield UNNAMED, amount(0.0, most - named_least)
 
+    # --- why an amount of a queue is not exact
 
-def together_by_reason(
-    found: Iterable[Mapping[tuple[str, str], float | None]],
-) -> list[NotKnown]:
-    """found: of each place, messages that may have had a fate, by the fate and the reason why that is not known."""
-    places = Counter[tuple[str, str]]()
-    most = dict[tuple[str, str], float | None]()
-    for one in found:
-        for key, number in one.items():
-            before = most.get(key, 0.0)
-            places[key] += 1
-            most[key] = None if before is None or number is None else before + number
-    return [
-        NotKnown(
-            fate,
-            places[fate, reason],
-            None if number is None else json_number(number),
-            reason,
+    def _why_inexact_fates(
+        self, queue: int, left: Mapping[str, Amount]
+    ) -> dict[str, str]:
+        """The reasons by fate."""
+        return {
+            fate: self._why_left(fate, queue, left)
+            for fate, value in left.items()
+            if not exact(value)
+        }
+
+    def _why_left(self, fate: str, queue: int, left: Mapping[str, Amount]) -> str:
+        """Why it is not known how many messages had this fate. left: messages by fate."""
+        books = self._account.books
+        if books.partly[queue] > 0:
+            return WHY["unpolled"]
+        placeless = self._account.dead_letters.placeless[queue]
+        if fate in {"dead_lettered", "purged"} and placeless:
+            return WHY["placeless"]
+        if fate in FATES:
+            return FATES[fate]
+        is_eviction_unknown = left.get("evicted", 0) is None
+        if is_eviction_unknown and self._view.state.judgement.keeps[queue]:
+            return WHY["keeps_ring"]
+        if "evicted" in left and "replaced" in left:
+            return WHY["either"]
+        return WHY["late"] if books.expired[queue] else WHY["once"]
+
+    def _why_given_back(self, queue: int) -> str:
+        if self._account.returns.paged[queue] > 0:
+            return WHY["paged"]
+        return WHY["unattempted"]
+
+    def _why_late(self, queue: int, left: Mapping[str, Amount]) -> dict[str, str]:
+        """The reason why it is not known how many messages expired on arrival; empty where it is."""
+        is_limited = "evicted" in left or "replaced" in left
+        why = WHY["late"] if is_limited else WHY["once"]
+        return why_inexact("expired_on_arrival", self._expired_on_arrival(queue), why)
+
+    # --- addresses before their queues
+
+    def of_address(self, queue: int) -> AccountSheet:
+        """The sheet of an address before its queues. queue: the position of one of them."""
+        books = self._account.address_books
+        there = {UNCOMMITTED: self._amount(UNCOMMITTED, queue)}
+        left = {fate: self._amount(fate, queue) for fate in self._fates_before(queue)}
+        if "rejected" in left and self._may_refuse_uncounted(queue):
+            left["rejected"] = None
+        routed = float(books.routed_in_all[queue])
+        least, most = self._reached_no_queue(queue)
+        missing = amount(least, most)
+        came: dict[str, Amount] = {
+            "routed": json_number(routed),
+            "unrouted": json_number(books.unrouted[queue]),
+        }
+        # Messages that were open before the books began may come later, so that more come than were routed since.
+        to_queues = amount(max(routed - most, 0.0), max(routed - least, 0.0))
+        why_routed = WHY["not_read"] if came["routed"] is None else WHY["busy"]
+        reasons = {
+            fate: self._why(fate, queue)
+            for fate, value in {**left, **there}.items()
+            if not exact(value)
+        }
+        reasons |= why_inexact("routed", missing, why_routed)
+        right = f"{amount_text(to_queues)} to its queues + {amount_text(missing)} to no queue"
+        return AccountSheet(
+            broker=self._view.policy.broker,
+            address=self._queues.index.rows[queue].address,
+            queue="",
+            since=self._begun(self._account.books.since[queue]),
+            came=came,
+            there=there,
+            left=left,
+            lost_by={},
+            delivering={},
+            buffered={},
+            given_back=None,
+            unexplained=0,
+            reasons=reasons,
+            sums=f"{amount_text(came['routed'])} routed = {right}",
         )
-        for (fate, reason), number in sorted(most.items())
-    ]
 
+    def _fates_before(self, queue: int) -> list[str]:
+        """The fates that messages of the address can have before they are in a queue."""
+        books = self._account.address_books
+        fates = []
+        if books.policy[queue] == Missing.DROPPED:
+            fates.append("dropped")
+        if books.policy[queue] == Missing.REJECTED:
+            fates.append("rejected")
+        if books.unfiltered[queue] == 0:
+            fates.append("unwanted")
+        return [*fates, "unrouted", "rolled_back", "missing", "duplicate"]
 
-def amount(low: float, high: float) -> Amount:
-    """A number where both agree; None where nothing is known."""
-    least = json_number(low)
-    most = json_number(high)
-    if least is None or np.isnan(high) or (most is None and least == 0):
-        return None
-    return least if least == most else (least, most)
+    def _may_refuse_uncounted(self, queue: int) -> bool:
+        """Whether the address was full, and no counter shows that it refused a client."""
+        books = self._account.address_books
+        return bool(books.rejected[queue] == 0 and books.full[queue] > 0)
 
+    def _reached_no_queue(self, queue: int) -> tuple[float, float]:
+        """Messages that the address routed since the books began and no queue got, at least and at most."""
+        books = self._account.address_books
+        least = float(np.nan_to_num(books.least[queue]))
+        most = float(books.most[queue])
+        if not books.earlier[queue] > 0:
+            return least, most
+        # Messages that were missing before the books began anew are known only by their fates.
+        booked = sum(self._bounds(fate, queue)[0] for fate in BOOKED_FATES)
+        booked_after_routing = np.nan_to_num(booked - books.refused[queue])
+        least = float(max(least, booked_after_routing))
+        routed = float(np.nan_to_num(books.routed_in_all[queue]))
+        return least, max(least, routed)
 
-def exact(value: Amount) -> bool:
-    return isinstance(value, int | float)
+    def _why(self, fate: str, queue: int) -> str:
+        """Why it is not known how many messages of the address had this fate."""
+        books = self._account.address_books
+        if np.isnan(books.routed0[queue]):
+            return WHY["not_read"]
+        if fate == "duplicate":
+            is_anonymous = self._account.duplicates.anonymous
+            return WHY["anonymous"] if is_anonymous else WHY["unlisted"]
+        if fate == "rejected" and self._may_refuse_uncounted(queue):
+            return WHY["unseen_refusal"]
+        if books.partly[queue] > 0:
+            return WHY["partly"]
+        return FATES.get(fate, WHY["busy"])
 
+    def _bounds(self, fate: str, queue: int) -> tuple[float, float]:
+        """Messages of the queue, or of its address, that had this fate: at least and at most."""
+        low, high = self._fates[fate]
+        return float(low[queue]), float(high[queue])
 
-def sums(
-    came: Mapping[str, Amount],
-    there: Mapping[str, Amount],
-    left: Mapping[str, Amount],
-    gap: Amount,
-) -> str:
-    """The arithmetic of a queue's sheet."""
+    def _amount(self, fate: str, queue: int) -> Amount:
+        """Messages of the queue, or of its address, that had this fate."""
+        return amount_at(self._fates[fate], queue)
 
-    def terms(amounts: Mapping[str, Amount]) -> str:
-        return " + ".join(
-            f"{text(value)} {name.replace('_', ' ')}"
-            for name, value in amounts.items()
-            if value != 0
+    # --- clients
+
+    def of_client(self, client: str) -> AccountSheet | None:
+        """The sheet of a client, of all its consumers and producers since the agent knows it; None: there is none."""
+        clients = self._view.table("client")
+        rows = [i for i, row in enumerate(clients.index) if row.client == client]
+        sent = self._sent_by(client)
+        if not rows and not sent:
+            return None
+        numbers = self._numbers_of_client(rows)
+        names = {clients.index.rows[row].queue for row in rows}
+        queues = [i for i, row in enumerate(self._queues.index) if row.name in names]
+        came: dict[str, Amount] = {"delivered": json_number(numbers.delivered)}
+        there: dict[str, Amount] = {
+            "buffered": json_number(numbers.buffered),
+            "uncommitted": json_number(numbers.uncommitted),
+        }
+        left = self._left_by_client(numbers, queues)
+        reasons: dict[str, str] = {}
+        if not all(exact(value) for value in left.values()):
+            reasons = dict.fromkeys(left, WHY["rolled_back"])
+        if ANONYMOUS in sent:
+            sent[ANONYMOUS] = None
+            reasons[ANONYMOUS] = WHY["anonymous"]
+        return AccountSheet(
+            broker=self._view.policy.broker,
+            address="",
+            queue="",
+            since=None,
+            came=came,
+            there=there,
+            left=left,
+            lost_by=self._lost_by_client(client, queues),
+            delivering={},
+            buffered={},
+            given_back=left["given_back"],
+            unexplained=0,
+            reasons=reasons,
+            sums=sums(came, there, left, 0),
+            client=client,
+            sent=sent,
         )
 
-    parts = (
-        terms(there),
-        terms(together(left)),
-        terms({"unexplained": gap} if gap else {}),
-    )
-    right = " + ".join(filter(None, parts))
-    return f"{terms(came) or '0'} = {right or '0'}"
+    def _sent_by(self, client: str) -> dict[str, Amount]:
+        """Messages that the client sent, by address."""
+        producers = self._view.table("producer")
+        return {
+            row.address: json_number(producers["produced"][i])
+            for i, row in enumerate(producers.index)
+            if row.client == client
+        }
+
+    def _numbers_of_client(self, rows: Sequence[int]) -> ClientNumbers:
+        """The numbers of these rows of the table of clients together."""
+        clients = self._view.table("client")
+
+        def total(name: str) -> float:
+            return float(np.nansum(clients[name][rows]))
+
+        return ClientNumbers(
+            delivered=total("delivered"),
+            acknowledged=total("acknowledged"),
+            buffered=total("buffered"),
+            uncommitted=total("uncommitted"),
+        )
+
+    def _left_by_client(
+        self, numbers: ClientNumbers, queues: Sequence[int]
+    ) -> dict[str, Amount]:
+        """Messages that the client acknowledged or gave back. queues: that it consumes from.
+
+        A message that it acknowledged and rolled back counts as acknowledged.
+        """
+        committed = numbers.committed
+        returned = numbers.returned
+        rolled_back = float(self._account.returns.most[queues].sum())
+        least_returned = 0.0 if rolled_back else returned
+        most_returned = returned + min(rolled_back, committed)
+        return {
+            "acknowledged": amount(max(0.0, committed - rolled_back), committed),
+            "given_back": amount(least_returned, most_returned),
+        }
+
+    def _lost_by_client(self, client: str, queues: Sequence[int]) -> dict[str, Amount]:
+        """Messages that rings evicted because of the client, by queue."""
+        lost: dict[str, Amount] = {}
+        for queue in queues:
+            lost_by = dict(self._lost_by(queue))
+            lost[self._queues.index.rows[queue].name] = lost_by.get(client, 0)
+        return {name: value for name, value in lost.items() if value != 0}
 
 
-def together(left: Mapping[str, Amount]) -> dict[str, Amount]:
-    """With fates that the broker counts as one in one term, where it is not known which of them it was."""
-    found = dict(left)
-    for name, other in EITHER_OF:
-        low = left.get(name)
-        high = left.get(other)
-        if isinstance(low, tuple) and isinstance(high, tuple) and high[1] is not None:
-            found |= {name: 0, other: 0, f"{name} or {other}": low[0] + high[1]}
-    return found
+def why_inexact_delivery(by_state: Mapping[str, Amount]) -> dict[str, str]:
+    """The reasons why numbers of messages in delivery are not exact, by state."""
+    reasons: dict[str, str] = {}
+    for state in ("by_link", "unheld"):
+        value = by_state.get(state, 0)
+        why = WHY["beyond"] if value is None else WHY["unheld"]
+        reasons |= why_inexact(state, value, why)
+    in_doubt = by_state.get("in_doubt", 0)
+    why = WHY["uncounted"] if in_doubt is None else WHY["committing"]
+    return reasons | why_inexact("in_doubt", in_doubt, why)
+
+
+def why_inexact_culprits(lost_by: Mapping[str, Amount]) -> dict[str, str]:
+    """The reason why it is not known what made a ring evict messages; empty where it is."""
+    if all(exact(value) for value in lost_by.values()):
+        return {}
+    return {"lost_by": WHY["untold"]}

@@ -26,7 +26,7 @@ from penstock.insight.answers import (
     Target,
     columns,
 )
-from penstock.insight.explain import BrokerView, json_number
+from penstock.insight.broker_view import BrokerView, json_number
 from penstock.series.labels import (
     CLIENT,
     QUEUE,

@@ -25,7 +25,8 @@ from penstock.insight.answers import (
     Related,
     Watched,
 )
-from penstock.insight.explain import MOST_RELATED, BrokerView, NotFound, json_number
+from penstock.insight.broker_view import BrokerView, NotFound, json_number
+from penstock.insight.explain import MOST_RELATED
 from penstock.insight.formatting import NAMES, UNITS, counted, moment
 from penstock.insight.knowledge import Concerning, Failing
 from penstock.insight.sheets import sheets_of

@@ -3,6 +3,7 @@ topics before their subscriptions.
 """
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
@@ -18,17 +19,19 @@ from penstock.account.openmq_books import (
 )
 from penstock.account.openmq_books import REASONS as BOOKED
 from penstock.core.table import Table
-from penstock.insight.account import (
+from penstock.insight.account import account_list
+from penstock.insight.answers import AccountList, AccountSheet, Amount
+from penstock.insight.broker_view import BrokerView, NotFound, json_number
+from penstock.insight.sheet_maker import (
     MAX_SHEETS,
     REASONS,
     SheetMaker,
-    account_list,
     amount,
+    amount_at,
     exact,
+    sum_of_exact,
     sums,
 )
-from penstock.insight.answers import AccountList, AccountSheet, Amount
-from penstock.insight.explain import BrokerView, NotFound, json_number
 from penstock.insight.sum_check import READY, content_that_adds_up
 from penstock.model import QueueKind, QueueRow
 from penstock.observation.facts import JUDGED
@@ -36,10 +39,16 @@ from penstock.observation.facts import JUDGED
 WHY: Mapping[str, str] = REASONS["openmq"]
 FATES: Mapping[str, str] = REASONS["openmq_fates"]
 THERE = ("scheduled", "delivering", "uncommitted")
+"""States of messages in a queue beside `READY`."""
+FATES_IN_QUEUE = ("acknowledged", *LEFT, UNACKNOWLEDGED, *REFUSED)
+FATES_IN_TOPIC = ("acknowledged", "removed", "dead_lettered", *REFUSED, "unwanted")
 
 
 def sheets(view: BrokerView, name: str) -> AccountList:
-    """Of the queues and addresses of this name; of all with losses when empty. NotFound: there is none."""
+    """The sheets of the queues and addresses of this name; of all with losses where it is empty.
+
+    Raises NotFound where the broker has no account, or nothing of this name.
+    """
     account = view.state.judgement.openmq_account
     queues = view.snapshot.queues
     if queues is not None and account.watched and account.queues.index is queues.index:
@@ -48,252 +57,332 @@ def sheets(view: BrokerView, name: str) -> AccountList:
 
 
 def sheets_of(view: BrokerView, address: str, queue: str) -> list[AccountSheet]:
-    """Of one queue, and of its address; empty where there is no account."""
+    """The sheet of one queue, and that of its address; empty where there is no account."""
     try:
-        found = [
-            one
-            for name in dict.fromkeys((queue, address))
-            for one in sheets(view, name).rows
-        ]
+        by_queue_name = sheets(view, queue).rows
+        by_address_name = sheets(view, address).rows if address != queue else []
     except NotFound:
         return []
-    ours = [one for one in found if one.address == address]
-    return [one for one in ours if one.queue == queue][:1] + [
-        one for one in ours if not one.queue
-    ][:1]
+    rows = [*by_queue_name, *by_address_name]
+    of_address = [sheet for sheet in rows if sheet.address == address]
+    queue_sheets = [sheet for sheet in of_address if sheet.queue == queue]
+    address_sheets = [sheet for sheet in of_address if not sheet.queue]
+    return [*queue_sheets[:1], *address_sheets[:1]]
 
 
 def openmq_account_list(
     view: BrokerView, queues: Table[QueueRow], name: str
 ) -> AccountList:
-    """As `account.account_list`."""
-    sheets = OpenmqSheets(view, queues)
+    """The sheets of an OpenMQ broker, as `account.account_list`."""
+    maker = OpenmqSheets(view, queues)
     if name:
-        of_queues = sheets.named(name)
-        of_topics = [i for topic, i in sheets.topics.items() if name == topic]
-        if not of_queues and not of_topics:
-            raise sheets.missing("address or queue", name, sheets.topics)
+        chosen_queues = maker.named(name)
+        chosen_topics = [i for topic, i in maker.topics.items() if topic == name]
+        if not chosen_queues and not chosen_topics:
+            raise maker.missing("address or queue", name, maker.topics)
     else:
-        rows = queues.index.rows
-        of_queues = [
-            i for i in sheets.shown if sheets.may_lose[i] and rows[i].kind in JUDGED
-        ]
-        of_topics = [i for i in sheets.topics.values() if sheets.topics_may_lose[i]]
-    made = [sheets.of_topic(i) for i in of_topics[:MAX_SHEETS]] + [
-        sheets.of_queue(i) for i in of_queues[:MAX_SHEETS]
-    ]
-    made.sort(key=lambda sheet: (sheet.address, sheet.queue))
-    return sheets.listed(made[:MAX_SHEETS], len(of_queues) + len(of_topics))
+        chosen_queues = maker.losing_queues()
+        chosen_topics = maker.losing_topics()
+    rows = [maker.of_topic(topic) for topic in chosen_topics[:MAX_SHEETS]]
+    rows += [maker.of_queue(queue) for queue in chosen_queues[:MAX_SHEETS]]
+    rows.sort(key=lambda sheet: (sheet.address, sheet.queue))
+    total = len(chosen_queues) + len(chosen_topics)
+    return maker.listed(rows[:MAX_SHEETS], total)
+
+
+class MessageSums(NamedTuple):
+    """The messages of a sheet: by source, by state, by fate; and why amounts are not exact, by their names."""
+
+    came: dict[str, Amount]
+    there: dict[str, Amount]
+    left: dict[str, Amount]
+    reasons: dict[str, str]
 
 
 class OpenmqSheets(SheetMaker):
+    """Makes the sheets of an OpenMQ broker.
+
+    Attributes:
+        topics: positions of the topics in their books, by name.
+    """
+
     def __init__(self, view: BrokerView, queues: Table[QueueRow]) -> None:
         super().__init__(view, queues)
         self._account = view.state.judgement.openmq_account
-        self._fates, self._topic_fates = (
-            queue_fates(self._account, queues),
-            topic_fates(self._account),
-        )
-        self.may_lose = possibly_lost(self._fates)
-        self.topics_may_lose = possibly_lost(self._topic_fates)
-        topics = enumerate(self._account.topics.index)
+        self._fates = queue_fates(self._account, queues)
+        self._topic_fates = topic_fates(self._account)
+        self._may_lose = possibly_lost(self._fates)
+        self._topic_may_lose = possibly_lost(self._topic_fates)
         self.topics: dict[str, int] = {
-            row.name: i for i, row in topics if not row.name.startswith("mq.")
+            row.name: i
+            for i, row in enumerate(self._account.topics.index)
+            if not row.name.startswith("mq.")
         }
 
-    def of_queue(self, i: int) -> AccountSheet:
-        row = self._queues.index.rows[i]
-        books = self._account.queues
-        numbers = {
-            name: float(np.nan_to_num(self._queues[name][i]))
-            for name in ("messages", *THERE, "removed")
-        }
-        content = numbers["messages"]
-        subscription = row.kind is QueueKind.SUBSCRIPTION
-        ready = content - numbers["scheduled"] - numbers["delivering"]
-        names = THERE[:2] if subscription else THERE
-        there: dict[str, Amount] = {"ready": json_number(ready)}
-        there |= {name: json_number(numbers[name]) for name in names}
-        if subscription:
-            left: dict[str, Amount] = {"acknowledged": json_number(numbers["removed"])}
-            came: dict[str, Amount] = {
-                "added": json_number(numbers["removed"] + content)
-            }
-            sheet = self._sheet(
-                None, -1, row.address, came, there, left, {"added": WHY["again"]}
-            )
+    def losing_queues(self) -> list[int]:
+        """Positions of the queues that lost messages, or may have."""
+        rows = self._queues.index.rows
+        return [
+            queue
+            for queue in self.shown
+            if self._may_lose[queue] and rows[queue].kind in JUDGED
+        ]
+
+    def losing_topics(self) -> list[int]:
+        """Positions of the topics that lost messages, or may have."""
+        return [topic for topic in self.topics.values() if self._topic_may_lose[topic]]
+
+    def of_queue(self, queue: int) -> AccountSheet:
+        """The sheet of a queue or a subscription. queue: its position."""
+        row = self._queues.index.rows[queue]
+        if row.kind is QueueKind.SUBSCRIPTION:
+            sheet = self._sheet(row.address, self._sums_of_subscription(queue))
         else:
-            left, reasons = amounts(
-                self._fates, i, ("acknowledged", *LEFT, UNACKNOWLEDGED, *REFUSED)
-            )
-            if row.kind is QueueKind.DEAD_LETTER and "removed" in reasons:
-                reasons["removed"] = WHY["overflow"]
-            reasons |= why_left(books, i)
-            sheet = self._sheet(
-                books, i, row.address, came_to(books, i), there, left, reasons
-            )
-        by_client = self._buffered(i)
-        delivering = self._in_delivery(i, by_client)
-        unsure = {
-            name: FATES[name] for name, value in delivering.items() if not exact(value)
-        }
+            books = self._account.queues
+            sums_of_queue = self._sums_of_queue(queue)
+            sheet = self._booked_sheet(row.address, books, queue, sums_of_queue)
+        buffered = self._buffered(queue)
+        delivering = self._in_delivery(queue, buffered)
         return replace(
             sheet,
             queue=row.name,
-            buffered=by_client,
+            buffered=buffered,
             delivering=delivering,
-            reasons=sheet.reasons | unsure,
+            reasons=sheet.reasons | why_not_exact(delivering),
         )
 
-    def of_topic(self, i: int) -> AccountSheet:
-        books = self._account.topics
-        left, reasons = amounts(
-            self._topic_fates,
-            i,
-            ("acknowledged", "removed", "dead_lettered", *REFUSED, "unwanted"),
+    def _sums_of_subscription(self, queue: int) -> MessageSums:
+        """The messages of a subscription, which has no books: the broker counts those that left it."""
+        content = self._number("messages", queue)
+        removed = self._number("removed", queue)
+        return MessageSums(
+            came={"added": json_number(removed + content)},
+            there=self._there(queue, THERE[:2]),
+            left={"acknowledged": json_number(removed)},
+            reasons={"added": WHY["again"]},
         )
-        came = came_to(books, i)
+
+    def _sums_of_queue(self, queue: int) -> MessageSums:
+        """The messages of a queue by its books."""
+        books = self._account.queues
+        left = amounts(self._fates, queue, FATES_IN_QUEUE)
+        reasons = why_not_exact(left)
+        kind = self._queues.index.rows[queue].kind
+        if kind is QueueKind.DEAD_LETTER and "removed" in reasons:
+            reasons["removed"] = WHY["overflow"]
+        reasons |= why_left(books, queue)
+        came = came_to(books, queue)
+        return MessageSums(came, self._there(queue, THERE), left, reasons)
+
+    def _there(self, queue: int, states: tuple[str, ...]) -> dict[str, Amount]:
+        """The messages in the queue: the ready ones, and those in these states."""
+        content = self._number("messages", queue)
+        scheduled = self._number("scheduled", queue)
+        delivering = self._number("delivering", queue)
+        there: dict[str, Amount] = {
+            READY: json_number(content - scheduled - delivering)
+        }
+        for state in states:
+            there[state] = json_number(self._number(state, queue))
+        return there
+
+    def _number(self, name: str, queue: int) -> float:
+        """A number of the queue at the last poll; 0 where it is not known."""
+        return float(np.nan_to_num(self._queues[name][queue]))
+
+    def of_topic(self, topic: int) -> AccountSheet:
+        """The sheet of a topic before its subscriptions. topic: its position in the books."""
+        books = self._account.topics
+        left = amounts(self._topic_fates, topic, FATES_IN_TOPIC)
+        came = came_to(books, topic)
         if left["unwanted"] != 0:
-            came["unwanted"] = left["unwanted"]  # which the topic does not count
-        there: dict[str, Amount] = {"there": json_number(books.content[i])}
-        name = books.index.rows[i].name
-        reasons = {"acknowledged": WHY["of_topic"], **reasons}
-        reasons |= why_left(books, i)
-        return self._sheet(books, i, name, came, there, left, reasons)
+            # The topic does not count these among the messages that came.
+            came["unwanted"] = left["unwanted"]
+        reasons = {
+            "acknowledged": WHY["of_topic"],
+            **why_not_exact(left),
+            **why_left(books, topic),
+        }
+        there: dict[str, Amount] = {"there": json_number(books.content[topic])}
+        return self._booked_sheet(
+            books.index.rows[topic].name,
+            books,
+            topic,
+            MessageSums(came, there, left, reasons),
+        )
+
+    def _booked_sheet(
+        self, address: str, books: DestinationBooks, row: int, messages: MessageSums
+    ) -> AccountSheet:
+        """The sheet of a destination that has books. row: its position in them."""
+        return self._sheet(
+            address,
+            messages,
+            since=books.since[row],
+            unexplained=json_number(books.unexplained[row]),
+            terms=one_term_for_all_unsure(books, row, messages.left),
+        )
 
     def _sheet(
         self,
-        books: DestinationBooks | None,
-        i: int,
         address: str,
-        came: dict[str, Amount],
-        there: dict[str, Amount],
-        left: dict[str, Amount],
-        reasons: dict[str, str],
+        messages: MessageSums,
+        *,
+        since: float = np.nan,
+        unexplained: Amount = 0,
+        terms: Mapping[str, Amount] | None = None,
     ) -> AccountSheet:
-        """books: that know since when it is, and what is unexplained."""
-        since, gap = (
-            (np.nan, 0)
-            if books is None
-            else (books.since[i], json_number(books.unexplained[i]))
-        )
-        believed, why_not_ready = content_that_adds_up(came, there, left)
+        """A sheet without what only a queue has.
+
+        Args:
+            address: its name.
+            messages: all that came, is there and left.
+            since: when the books began; NaN where there are none.
+            unexplained: messages that nothing explains.
+            terms: the messages that left, as its sum shows them, where that is not by fate.
+        """
+        came = messages.came
+        left = messages.left
+        there, why_not_ready = content_that_adds_up(came, messages.there, left)
+        reasons = dict(messages.reasons)
         if why_not_ready:
-            reasons = {**reasons, READY: why_not_ready}
-        terms = left if books is None else one_term_for_all_unsure(books, i, left)
+            reasons[READY] = why_not_ready
         return AccountSheet(
-            self._view.policy.broker, address, "", self._begun(since), came, believed, left, {}, {}, {}, None, gap,
-            reasons, sums(came, believed, terms, gap),
-        )  # fmt: skip
+            broker=self._view.policy.broker,
+            address=address,
+            queue="",
+            since=self._begun(since),
+            came=came,
+            there=there,
+            left=left,
+            lost_by={},
+            delivering={},
+            buffered={},
+            given_back=None,
+            unexplained=unexplained,
+            reasons=reasons,
+            sums=sums(came, there, left if terms is None else terms, unexplained),
+        )
+
+    # --- messages in delivery
 
     def _in_delivery(
-        self, i: int, by_client: Mapping[str, Amount]
+        self, queue: int, by_client: Mapping[str, Amount]
     ) -> dict[str, Amount]:
+        """The messages in delivery, by state; empty where there are none.
+
+        Args:
+            queue: its position.
+            by_client: messages that each client buffers.
+        """
         state = self._view.state.judgement.openmq
-        addresses = self._view.snapshot.addresses
         if state.queues.index is not self._queues.index:
             return {}
-        held = sum(one for one in by_client.values() if isinstance(one, int | float))
         prepared = state.prepared
-        alone = float(state.queues.with_nobody[i])
-        # Of what other queues may have at most, and topics, which do not say what their consumers have of it.
-        others = np.maximum(
-            np.delete(state.queues.unheld, i, axis=1).max(axis=0), 0.0
-        ).sum()
-        others += (
-            np.inf
-            if addresses is None
-            else np.nansum(addresses["delivering"][addresses["topic"] > 0])
-        )
-        high = min(alone, prepared.in_doubt)
-        low = min(float(np.fmax(prepared.abandoned - others, 0.0)), high)
-        found: dict[str, Amount] = {
-            "buffered": held,
-            "unheld": amount(alone - high, alone - low),
+        unheld = float(state.queues.with_nobody[queue])
+        most = min(unheld, prepared.in_doubt)
+        abandoned_here = prepared.abandoned - self._most_unheld_elsewhere(queue)
+        least = min(float(np.fmax(abandoned_here, 0.0)), most)
+        is_unread = np.isnan(prepared.received)
+        # A transaction that is still open, or may be, hides how many messages no consumer holds.
+        is_hidden = unheld > 0 and prepared.received != prepared.in_doubt
+        by_state: dict[str, Amount] = {
+            "buffered": sum_of_exact(by_client.values()),
+            "unheld": None if is_hidden else amount(unheld - most, unheld - least),
         }
-        if (
-            alone > 0 and prepared.received != prepared.in_doubt
-        ):  # others are open, or it is not known
-            found["unheld"] = None
-        if high > 0 or (alone > 0 and np.isnan(prepared.received)):
-            found["in_doubt"] = (
-                None if np.isnan(prepared.received) else amount(low, high)
-            )
-        if state.queues.stale[i] > 0:
-            found["removed_while_held"] = json_number(state.queues.stale[i])
-        return found if any(value != 0 for value in found.values()) else {}
+        if most > 0 or (unheld > 0 and is_unread):
+            by_state["in_doubt"] = None if is_unread else amount(least, most)
+        if state.queues.stale[queue] > 0:
+            by_state["removed_while_held"] = json_number(state.queues.stale[queue])
+        return by_state if any(value != 0 for value in by_state.values()) else {}
+
+    def _most_unheld_elsewhere(self, queue: int) -> float:
+        """Messages in delivery that no consumer holds on other queues, at most.
+
+        Topics count with all that they have in delivery: they do not say how much of it their consumers hold. Infinite
+        where the addresses were not read.
+        """
+        unheld = self._view.state.judgement.openmq.queues.unheld
+        of_other_queues = np.delete(unheld, queue, axis=1).max(axis=0)
+        on_queues = np.maximum(of_other_queues, 0.0).sum()
+        addresses = self._view.snapshot.addresses
+        if addresses is None:
+            return np.inf
+        is_topic = addresses["topic"] > 0
+        on_topics = np.nansum(addresses["delivering"][is_topic])
+        return float(on_queues + on_topics)
 
 
 def amounts(
-    fates: Mapping[str, Bounds], i: int, names: tuple[str, ...]
-) -> tuple[dict[str, Amount], dict[str, str]]:
-    """Those fates of a row, and why some of them are not exact."""
-    left = {name: amount(*(float(bound[i]) for bound in fates[name])) for name in names}
-    return left, {name: FATES[name] for name, value in left.items() if not exact(value)}
+    fates: Mapping[str, Bounds], row: int, names: tuple[str, ...]
+) -> dict[str, Amount]:
+    """The messages of a row with each of these fates."""
+    return {name: amount_at(fates[name], row) for name in names}
 
 
-def why_left(books: DestinationBooks, i: int) -> dict[str, str]:
+def why_not_exact(messages: Mapping[str, Amount]) -> dict[str, str]:
+    """The reasons why amounts are not exact, by fate or state."""
+    return {name: FATES[name] for name, value in messages.items() if not exact(value)}
+
+
+def why_left(books: DestinationBooks, row: int) -> dict[str, str]:
     """Why it is not known how messages left, where that has a reason other than those of each fate."""
-    if not is_untraced(books, i):
+    if not is_untraced(books, row):
         return {}
-    why = WHY["unset"] if books.undecided[i] > 0 else WHY["untraced"]
+    why = WHY["unset"] if books.undecided[row] > 0 else WHY["untraced"]
     return {"acknowledged": why, "expired": why}
 
 
-def is_untraced(books: DestinationBooks, i: int) -> bool:
+def is_untraced(books: DestinationBooks, row: int) -> bool:
     """Whether messages left that expired or were acknowledged, and no number shows which."""
-    return bool(books.more[BOOKED.index(UNTRACED)][i] > 0 or books.undecided[i] > 0)
+    untraced = books.more[BOOKED.index(UNTRACED)][row]
+    return bool(untraced > 0 or books.undecided[row] > 0)
 
 
 def one_term_for_all_unsure(
-    books: DestinationBooks, i: int, left: Mapping[str, Amount]
+    books: DestinationBooks, row: int, left: Mapping[str, Amount]
 ) -> Mapping[str, Amount]:
-    """With the fates of which only bounds are known in one term, whose number is known: OpenMQ counts them as one.
+    """`left` with those fates in one term that have bounds, as OpenMQ counts them as one: the term has a number.
 
     "0 to 5 acknowledged" and "0 to 5 expired" become "5 acknowledged or expired".
     """
-    expired = ("expired",)
-    untraced = is_untraced(books, i)
-    of_what_left = (
-        "acknowledged",
-        *LEFT,
-        UNACKNOWLEDGED,
-        *(expired if untraced else ()),
-    )
-    of_what_never_was_in_it = tuple(
-        name for name in REFUSED if not (untraced and name in expired)
-    )
-    terms = with_one_term(left, of_what_left, float(books.gone[i]))
-    return with_one_term(
-        terms, of_what_never_was_in_it, float(books.apart[i] + books.seen_once[i])
-    )
+    after_entry = ["acknowledged", *LEFT, UNACKNOWLEDGED]
+    before_entry = list(REFUSED)
+    if is_untraced(books, row):
+        after_entry.append("expired")
+        before_entry.remove("expired")
+    never_entered = float(books.apart[row] + books.seen_once[row])
+    terms = with_one_term(left, after_entry, float(books.gone[row]))
+    return with_one_term(terms, before_entry, never_entered)
 
 
 def with_one_term(
-    left: Mapping[str, Amount], counted_as_one: tuple[str, ...], total: float
+    left: Mapping[str, Amount], counted_as_one: list[str], total: float
 ) -> Mapping[str, Amount]:
-    """`left` with those of these fates in one term that have bounds. total: messages of all of them."""
-    unsure = [name for name in counted_as_one if isinstance(left.get(name), tuple)]
+    """`left` with those of the fates `counted_as_one` in one term that have bounds.
+
+    Args:
+        left: messages by fate.
+        counted_as_one: fates that the broker counts as one.
+        total: messages with one of these fates.
+    """
+    unsure = [fate for fate in counted_as_one if isinstance(left.get(fate), tuple)]
     if len(unsure) < 2:
         return left
-    known = sum(
-        value
-        for name in counted_as_one
-        if isinstance(value := left.get(name), int | float)
-    )
-    *others, last = (name.replace("_", " ") for name in unsure)
-    text = f"{', '.join(others)} or {last}"
-    return {
-        **{name: value for name, value in left.items() if name not in unsure},
-        text: json_number(total - known),
-    }
+    exact_sum = sum_of_exact(left.get(fate) for fate in counted_as_one)
+    *first_fates, last_fate = (fate.replace("_", " ") for fate in unsure)
+    term = f"{', '.join(first_fates)} or {last_fate}"
+    terms = {fate: value for fate, value in left.items() if fate not in unsure}
+    terms[term] = json_number(total - exact_sum)
+    return terms
 
 
-def came_to(books: DestinationBooks, i: int) -> dict[str, Amount]:
+def came_to(books: DestinationBooks, row: int) -> dict[str, Amount]:
+    """Messages that came to the destination, by source."""
     came: dict[str, Amount] = {
-        "at_start": json_number(books.opening[i]),
-        "added": json_number(books.came[i]),
+        "at_start": json_number(books.opening[row]),
+        "added": json_number(books.came[row]),
     }
-    return came | (
-        {"restarts": json_number(books.adjusted[i])} if books.adjusted[i] else {}
-    )
+    if books.adjusted[row]:
+        came["restarts"] = json_number(books.adjusted[row])
+    return came

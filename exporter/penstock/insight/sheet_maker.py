@@ -1,0 +1,218 @@
+"""Sheets of the account: the parts that are the same for every kind of broker, and the arithmetic of amounts."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from penstock.account.fates import Bounds
+from penstock.core.catalogues import read_toml
+from penstock.core.table import Positions, Table
+from penstock.insight.answers import AccountList, AccountSheet, Amount, NotKnown
+from penstock.insight.broker_view import BrokerView, NotFound, json_number
+from penstock.insight.formatting import amount_text
+from penstock.model import QueueRow
+from penstock.series.labels import HIDDEN
+
+MAX_SHEETS = 200
+"""Sheets of one answer."""
+
+REASONS = read_toml("penstock.insight", "reasons.toml")
+"""Why an amount is no exact number: those of fates by their names."""
+EITHER_OF: Sequence[tuple[str, str]] = REASONS["either_of"]
+"""Fates that the broker counts as one."""
+
+PossibleLosses = Mapping[tuple[str, str], float | None]
+"""Messages that may be lost, at most, by fate and by the reason why that is not known; None: no most is known."""
+
+
+class SheetMaker:
+    """Makes the sheets of one broker's account.
+
+    Attributes:
+        shown: positions of the queues that have sheets.
+    """
+
+    def __init__(self, view: BrokerView, queues: Table[QueueRow]) -> None:
+        self._view = view
+        self._queues = queues
+        series = view.state.queues.grouping.member
+        count = min(len(queues), len(series))
+        is_shown = series[:count] != HIDDEN
+        self.shown: list[int] = np.flatnonzero(is_shown).tolist()
+
+    def named(self, name: str) -> list[int]:
+        """Positions of the shown queues that have this name, or are of the address with this name."""
+        rows = self._queues.index.rows
+        return [
+            queue
+            for queue in self.shown
+            if name in (rows[queue].name, rows[queue].address)
+        ]
+
+    def missing(self, kind: str, name: str, others: Iterable[str] = ()) -> NotFound:
+        """The error for a name that no queue and no address has. others: further names that there are."""
+        names: list[str] = []
+        for queue in self.shown:
+            row = self._queues.index.rows[queue]
+            names += [row.name, row.address]
+        names += others
+        return self._view.missing(kind, name, names, "addresses and queues")
+
+    def listed(
+        self,
+        sheets: list[AccountSheet],
+        total: int,
+        unknown: Sequence[NotKnown] = (),
+    ) -> AccountList:
+        """The answer with these sheets.
+
+        Args:
+            sheets: at most `MAX_SHEETS`.
+            total: how many sheets there are.
+            unknown: what else may be lost.
+        """
+        return AccountList(
+            self._view.policy.broker,
+            round(self._view.snapshot.stamp, 3),
+            sheets,
+            total,
+            list(unknown),
+        )
+
+    def _begun(self, since: float) -> float | None:
+        """The begin of an account by the agent's clock. since: by the broker's clock."""
+        if np.isnan(since):
+            return None
+        return round(float(since - self._view.state.clock.applied), 3)
+
+    def _consumers_of(self, queue: int) -> Positions:
+        """Positions of the consumers of the queue in the snapshot."""
+        key = self._queues.index.keys[queue]
+        return np.flatnonzero(self._view.snapshot.consumer_queue == key)
+
+    def _buffered(self, queue: int) -> dict[str, Amount]:
+        """Messages of the queue that each client has got and not acknowledged, by client."""
+        consumers = self._view.snapshot.consumers
+        if consumers is None:
+            return {}
+        by_client = Counter[str]()
+        for consumer in self._consumers_of(queue).tolist():
+            client = consumers.index.rows[consumer].client
+            by_client[client] += np.nan_to_num(consumers["buffered"][consumer])
+        return {
+            client: json_number(messages)
+            for client, messages in sorted(by_client.items())
+            if messages
+        }
+
+
+# --- amounts
+
+
+def amount(low: float, high: float) -> Amount:
+    """A number where both bounds agree, else both; None where nothing is known."""
+    least = json_number(low)
+    most = json_number(high)
+    if least is None or np.isnan(high):
+        return None
+    if most is None and least == 0:
+        return None
+    return least if least == most else (least, most)
+
+
+def amount_at(bounds: Bounds, row: int) -> Amount:
+    """The amount of one row of these columns."""
+    low, high = bounds
+    return amount(float(low[row]), float(high[row]))
+
+
+def exact(value: Amount) -> bool:
+    """Whether the amount is known exactly."""
+    return isinstance(value, int | float)
+
+
+def sum_of_exact(amounts: Iterable[Amount]) -> int | float:
+    """The sum of those amounts that are known exactly."""
+    return sum(value for value in amounts if isinstance(value, int | float))
+
+
+def why_inexact(name: str, value: Amount, why: str) -> dict[str, str]:
+    """The reason `why`, by `name`; empty where the amount is an exact number."""
+    return {} if exact(value) else {name: why}
+
+
+def together_by_reason(places: Iterable[PossibleLosses]) -> list[NotKnown]:
+    """Sum up, over all places, the messages that may have the same fate for the same reason.
+
+    Args:
+        places: of each queue or address what may be lost there.
+    """
+    place_count = Counter[tuple[str, str]]()
+    most = dict[tuple[str, str], float | None]()
+    for place in places:
+        for key, messages in place.items():
+            place_count[key] += 1
+            before = most.get(key, 0.0)
+            if before is None or messages is None:
+                most[key] = None
+            else:
+                most[key] = before + messages
+    return [
+        NotKnown(
+            fate,
+            place_count[fate, reason],
+            None if messages is None else json_number(messages),
+            reason,
+        )
+        for (fate, reason), messages in sorted(most.items())
+    ]
+
+
+# --- the arithmetic of a sheet in words
+
+
+def sums(
+    came: Mapping[str, Amount],
+    there: Mapping[str, Amount],
+    left: Mapping[str, Amount],
+    gap: Amount,
+) -> str:
+    """The arithmetic of a queue's sheet, as "5 added = 2 ready + 3 acknowledged".
+
+    Args:
+        came: messages by source.
+        there: by state.
+        left: by fate.
+        gap: messages that nothing explains.
+    """
+    unexplained = {"unexplained": gap} if gap else {}
+    parts = [terms(there), terms(together(left)), terms(unexplained)]
+    right = " + ".join(part for part in parts if part)
+    return f"{terms(came) or '0'} = {right or '0'}"
+
+
+def terms(amounts: Mapping[str, Amount]) -> str:
+    """The amounts that are not 0 with their names, as a sum."""
+    return " + ".join(
+        f"{amount_text(value)} {name.replace('_', ' ')}"
+        for name, value in amounts.items()
+        if value != 0
+    )
+
+
+def together(left: Mapping[str, Amount]) -> dict[str, Amount]:
+    """The amounts, with two fates in one term where the broker counts both as one and does not show which it was."""
+    merged = dict(left)
+    for fate, other_fate in EITHER_OF:
+        bounds = left.get(fate)
+        other_bounds = left.get(other_fate)
+        if not isinstance(bounds, tuple) or not isinstance(other_bounds, tuple):
+            continue
+        least = bounds[0]
+        other_most = other_bounds[1]
+        if other_most is not None:
+            merged[fate] = 0
+            merged[other_fate] = 0
+            merged[f"{fate} or {other_fate}"] = least + other_most
+    return merged
