@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from penstock.account.account import MessageAccount
 from penstock.account.address_books import Missing
@@ -27,6 +28,7 @@ from penstock.insight.sheet_maker import (
     REASONS,
     PossibleLosses,
     SheetMaker,
+    SheetMessages,
     amount,
     amount_at,
     exact,
@@ -99,6 +101,9 @@ class Sheets(SheetMaker):
     ) -> None:
         super().__init__(view, queues)
         self._account = account
+        self._books = account.books
+        self._address_books = account.address_books
+        self._returns = account.returns
         self._fates: dict[str, Bounds] = queue_fates(account, queues)
         self._polled = polled_fates(account, queues)
         self._late = account.late
@@ -141,7 +146,7 @@ class Sheets(SheetMaker):
             return []
         first_queues: dict[str, int] = {}
         for queue in reversed(queues):
-            first_queues[self._queues.index.rows[queue].address] = queue
+            first_queues[self._rows[queue].address] = queue
         return list(first_queues.values())
 
     def of_rows(
@@ -153,9 +158,8 @@ class Sheets(SheetMaker):
             addresses: positions of one queue of each address.
             queues: positions of the queues.
         """
-        rows = self._queues.index.rows
-        chosen = [(rows[queue].address, 0, queue) for queue in addresses]
-        chosen += [(rows[queue].address, 1, queue) for queue in queues]
+        chosen = [(self._rows[queue].address, 0, queue) for queue in addresses]
+        chosen += [(self._rows[queue].address, 1, queue) for queue in queues]
         chosen.sort()
         return [
             self.of_queue(queue) if is_queue else self.of_address(queue)
@@ -176,8 +180,7 @@ class Sheets(SheetMaker):
 
     def of_all_losses(self) -> AccountList:
         """Sheets of all queues and addresses that lost messages, or may have; and what is not known of the others."""
-        rows = self._queues.index.rows
-        queues = [queue for queue in self.shown if rows[queue].kind in JUDGED]
+        queues = [queue for queue in self.shown if self._rows[queue].kind in JUDGED]
         losing = [queue for queue in queues if self._loses(queue, self._queue_fates)]
         addresses = self.addresses(queues)
         losing_addresses = self._losing_addresses(addresses)
@@ -186,6 +189,7 @@ class Sheets(SheetMaker):
         ]
         sheets = self.of_rows(losing_addresses, losing)
         sheets += [self.of_bare_address(bare) for bare in losing_bare]
+        total = len(losing_addresses) + len(losing) + len(losing_bare)
         possible_losses = [
             *self._possible_losses_of_queues(set(queues) - set(losing)),
             *self._possible_losses_of_addresses(set(addresses) - set(losing_addresses)),
@@ -193,11 +197,8 @@ class Sheets(SheetMaker):
         ]
         if not self._compared:
             possible_losses.append({("missing", WHY["not_read"]): None})
-        return self.listed(
-            sheets[:MAX_SHEETS],
-            len(losing_addresses) + len(losing) + len(losing_bare),
-            together_by_reason(possible_losses),
-        )
+        unknown = together_by_reason(possible_losses)
+        return self.listed(sheets[:MAX_SHEETS], total, unknown)
 
     def _losing_addresses(self, addresses: Sequence[int]) -> list[int]:
         """Those of the addresses that lost messages or have undecided ones."""
@@ -311,66 +312,45 @@ class Sheets(SheetMaker):
         elif routed:
             left["missing"] = (0, routed)
             reasons["missing"] = self._why_missing(bare)
+        arrived: dict[str, Amount] = {"routed": routed, "unrouted": unrouted}
+        messages = SheetMessages(arrived, {}, left, reasons)
         to_others = f"{amount_text(routed)} routed, to queues of other addresses"
-        return AccountSheet(
-            broker=self._view.policy.broker,
-            address=books.index.rows[bare].name,
-            queue="",
-            since=self._begun(books.since[bare]),
-            came={"routed": routed, "unrouted": unrouted},
-            there={},
-            left=left,
-            lost_by={},
-            delivering={},
-            buffered={},
-            given_back=None,
-            unexplained=0,
-            reasons=reasons,
-            sums=f"{to_others} + {amount_text(unrouted)} to no queue",
-        )
+        total = f"{to_others} + {amount_text(unrouted)} to no queue"
+        name = books.index.rows[bare].name
+        return self._sheet(name, messages, total, books.since[bare])
 
     # --- queues
 
     def of_queue(self, queue: int) -> AccountSheet:
         """The sheet of one queue."""
-        books = self._account.books
-        row = self._queues.index.rows[queue]
-        fates = self._fates_in(queue)
-        left = {fate: self._amount(fate, queue) for fate in fates}
-        left_while_polled = {
-            fate: amount_at(self._polled[fate], queue) for fate in fates
-        }
-        came = self._came_to(queue)
-        there, why_not_ready = self._believed_content(queue, came, left_while_polled)
-        unexplained = json_number(books.unexplained[queue])
+        row = self._rows[queue]
+        arrived = self._arrived_at(queue)
+        left = self._left(queue, self._fates)
+        left_at_polls = self._left(queue, self._polled)
+        content, why_not_ready = self._believed_content(queue, arrived, left_at_polls)
+        unexplained = json_number(self._books.unexplained[queue])
         delivery = self._delivery(queue)
         lost_by = dict(self._lost_by(queue)) if "evicted" in left else {}
-        given_back = self._given_back(queue)
-        reasons = {
-            **self._why_inexact_fates(queue, left),
-            **why_inexact("given_back", given_back, self._why_given_back(queue)),
-            **self._why_late(queue, left),
-            **why_inexact("unexplained", unexplained, "three polls are needed"),
-            **why_inexact_delivery(delivery.by_state),
-            **why_inexact_culprits(lost_by),
-            **why_not_ready,
-        }
-        return AccountSheet(
-            broker=self._view.policy.broker,
-            address=row.address,
+        reasons = self._reasons(queue, left, delivery, lost_by) | why_not_ready
+        sheet = self._sheet(
+            row.address,
+            SheetMessages(arrived, content, left, reasons),
+            sums(arrived, content, left_at_polls, unexplained),
+            self._books.since[queue],
+        )
+        return replace(
+            sheet,
             queue=row.name,
-            since=self._begun(books.since[queue]),
-            came=came,
-            there=there,
-            left=left,
             lost_by=lost_by,
             delivering=delivery.by_state,
             buffered=delivery.buffered,
-            given_back=given_back,
+            given_back=self._given_back(queue),
             unexplained=unexplained,
-            reasons=reasons,
-            sums=sums(came, there, left_while_polled, unexplained),
         )
+
+    def _left(self, queue: int, fates: Mapping[str, Bounds]) -> dict[str, Amount]:
+        """Messages that left the queue, by fate. fates: of the messages of all queues."""
+        return {fate: amount_at(fates[fate], queue) for fate in self._fates_in(queue)}
 
     def _fates_in(self, queue: int) -> list[str]:
         """The fates that messages of the queue can have."""
@@ -379,40 +359,40 @@ class Sheets(SheetMaker):
             fates.append("evicted")
         if self._queues["last_value"][queue] > 0:
             fates.append("replaced")
-        if self._account.books.partly[queue] > 0:
+        if self._books.partly[queue] > 0:
             fates.append("lost_at_restart")
         return fates
 
-    def _came_to(self, queue: int) -> dict[str, Amount]:
+    def _arrived_at(self, queue: int) -> dict[str, Amount]:
         """Messages that came to the queue, by source."""
-        books = self._account.books
-        came: dict[str, Amount] = {
-            "at_start": json_number(books.opening[queue]),
-            "added": json_number(books.added[queue]),
-        }
-        late = self._expired_on_arrival(queue)
-        if late != 0:
-            came["expired_on_arrival"] = late
         # The messages that were lost at a restart have a fate of their own.
-        adjusted = books.adjusted[queue] + books.lost_at_restart[queue]
-        by_restarts = json_number(adjusted)
-        if by_restarts != 0:
-            came["restarts"] = by_restarts
-        return came
+        by_restarts = self._books.adjusted[queue] + self._books.lost_at_restart[queue]
+        by_source: dict[str, Amount] = {
+            "at_start": json_number(self._books.opening[queue]),
+            "added": json_number(self._books.added[queue]),
+            "expired_on_arrival": self._expired_on_arrival(queue),
+            "restarts": json_number(by_restarts),
+        }
+        always = ("at_start", "added")
+        return {
+            source: messages
+            for source, messages in by_source.items()
+            if source in always or messages != 0
+        }
 
     def _expired_on_arrival(self, queue: int) -> Amount:
         """Messages that expired before they were added."""
-        return amount(self._account.books.on_arrival[queue], self._late[queue])
+        return amount(self._books.on_arrival[queue], self._late[queue])
 
     def _given_back(self, queue: int) -> Amount:
         """Messages that consumers took and gave back."""
-        returns = self._account.returns
+        returns = self._returns
         return amount(returns.given_back[queue], returns.most[queue])
 
-    def _there(self, queue: int) -> dict[str, Amount]:
+    def _content(self, queue: int) -> dict[str, Amount]:
         """The messages in the queue by state, all of one row of the broker: they sum up to the content."""
-        content = self._account.books.content[queue]
-        if self._view.state.judgement.keeps[queue]:
+        content = self._books.content[queue]
+        if self._judgement.keeps[queue]:
             return {"kept": json_number(content)}
         scheduled = np.nan_to_num(self._queues["scheduled"][queue])
         delivering = np.nan_to_num(self._queues["delivering"][queue])
@@ -423,45 +403,48 @@ class Sheets(SheetMaker):
         }
 
     def _believed_content(
-        self, queue: int, came: Mapping[str, Amount], left: Mapping[str, Amount]
+        self, queue: int, arrived: Mapping[str, Amount], left: Mapping[str, Amount]
     ) -> tuple[dict[str, Amount], dict[str, str]]:
         """The messages in the queue by state, and why the number of ready ones is not known, where it is not.
 
         Args:
             queue: its position.
-            came: messages by source.
+            arrived: messages by source.
             left: messages by fate, without those that no poll saw.
         """
-        there, why_not_ready = content_that_adds_up(came, self._there(queue), left)
+        content, why_not_ready = content_that_adds_up(
+            arrived, self._content(queue), left
+        )
         reasons = {READY: why_not_ready} if why_not_ready else {}
-        if READY in there and np.isnan(self._queues["messages"][queue]):
-            there = {**there, READY: None}
+        if READY in content and np.isnan(self._queues["messages"][queue]):
+            content = {**content, READY: None}
             reasons = {READY: WHY["uncounted_content"]}
-        return there, reasons
+        return content, reasons
 
     def _delivery(self, queue: int) -> Delivery:
         """The messages in delivery; read before the queue, so that their sum may differ from the queue's own number."""
-        consumers = self._view.snapshot.consumers
+        consumers = self._snapshot.consumers
         delivering = np.nan_to_num(self._queues["delivering"][queue])
         if consumers is None or delivering == 0:
             return Delivery({}, {})
         buffered = self._buffered(queue)
-        uncommitted = consumers["awaiting_commit"][self._consumers_of(queue)]
-        doubt = self._account.in_doubt
-        low, high = doubt.bounds
+        awaiting_commit = consumers["awaiting_commit"][self._consumers_of(queue)]
+        uncommitted = np.nan_to_num(awaiting_commit).sum()
+        delivered = self._account.in_doubt
+        low, high = delivered.bounds
         by_state: dict[str, Amount] = {
             "buffered": sum_of_exact(buffered.values()),
-            "uncommitted": json_number(np.nan_to_num(uncommitted).sum()),
+            "uncommitted": json_number(uncommitted),
             "in_doubt": amount(low[queue], high[queue]),
-            "by_link": amount(doubt.links[0, queue], doubt.links[1, queue]),
-            "unheld": amount(doubt.rest[0, queue], doubt.rest[1, queue]),
+            "by_link": amount(*delivered.links[:, queue]),
+            "unheld": amount(*delivered.rest[:, queue]),
         }
         return Delivery(by_state, buffered)
 
     def _lost_by(self, queue: int) -> Iterator[tuple[str, Amount]]:
         """What made the ring evict messages, with their number: arrivals, and clients that went or rolled back."""
         losses = self._account.ring_losses
-        evicted = self._account.books.lost[queue]
+        evicted = self._books.lost[queue]
         if losses.index is not self._queues.index or np.isnan(evicted) or evicted == 0:
             return
         least = float(losses.least[queue])
@@ -479,6 +462,32 @@ class Sheets(SheetMaker):
 
     # --- why an amount of a queue is not exact
 
+    def _reasons(
+        self,
+        queue: int,
+        left: Mapping[str, Amount],
+        delivery: Delivery,
+        lost_by: Mapping[str, Amount],
+    ) -> dict[str, str]:
+        """Why amounts of the queue's sheet are not exact, by their names.
+
+        Args:
+            queue: its position.
+            left: messages by fate.
+            delivery: messages in delivery.
+            lost_by: messages that the ring evicted, by what made it do so.
+        """
+        given_back = self._given_back(queue)
+        unexplained = json_number(self._books.unexplained[queue])
+        return {
+            **self._why_inexact_fates(queue, left),
+            **why_inexact("given_back", given_back, self._why_given_back(queue)),
+            **self._why_late(queue, left),
+            **why_inexact("unexplained", unexplained, "three polls are needed"),
+            **why_inexact_delivery(delivery.by_state),
+            **why_inexact_culprits(lost_by),
+        }
+
     def _why_inexact_fates(
         self, queue: int, left: Mapping[str, Amount]
     ) -> dict[str, str]:
@@ -491,8 +500,7 @@ class Sheets(SheetMaker):
 
     def _why_left(self, fate: str, queue: int, left: Mapping[str, Amount]) -> str:
         """Why it is not known how many messages had this fate. left: messages by fate."""
-        books = self._account.books
-        if books.partly[queue] > 0:
+        if self._books.partly[queue] > 0:
             return WHY["unpolled"]
         placeless = self._account.dead_letters.placeless[queue]
         if fate in {"dead_lettered", "purged"} and placeless:
@@ -500,14 +508,14 @@ class Sheets(SheetMaker):
         if fate in FATES:
             return FATES[fate]
         is_eviction_unknown = left.get("evicted", 0) is None
-        if is_eviction_unknown and self._view.state.judgement.keeps[queue]:
+        if is_eviction_unknown and self._judgement.keeps[queue]:
             return WHY["keeps_ring"]
         if "evicted" in left and "replaced" in left:
             return WHY["either"]
-        return WHY["late"] if books.expired[queue] else WHY["once"]
+        return WHY["late"] if self._books.expired[queue] else WHY["once"]
 
     def _why_given_back(self, queue: int) -> str:
-        if self._account.returns.paged[queue] > 0:
+        if self._returns.paged[queue] > 0:
             return WHY["paged"]
         return WHY["unattempted"]
 
@@ -521,48 +529,44 @@ class Sheets(SheetMaker):
 
     def of_address(self, queue: int) -> AccountSheet:
         """The sheet of an address before its queues. queue: the position of one of them."""
-        books = self._account.address_books
-        there = {UNCOMMITTED: self._amount(UNCOMMITTED, queue)}
+        books = self._address_books
+        open_messages = {UNCOMMITTED: self._amount(UNCOMMITTED, queue)}
         left = {fate: self._amount(fate, queue) for fate in self._fates_before(queue)}
         if "rejected" in left and self._may_refuse_uncounted(queue):
             left["rejected"] = None
+        arrived: dict[str, Amount] = {
+            "routed": json_number(books.routed_in_all[queue]),
+            "unrouted": json_number(books.unrouted[queue]),
+        }
+        reasons = {
+            fate: self._why(fate, queue)
+            for fate, value in {**left, **open_messages}.items()
+            if not exact(value)
+        }
+        missing = amount(*self._reached_no_queue(queue))
+        why_routed = WHY["not_read"] if arrived["routed"] is None else WHY["busy"]
+        reasons |= why_inexact("routed", missing, why_routed)
+        return self._sheet(
+            self._rows[queue].address,
+            SheetMessages(arrived, open_messages, left, reasons),
+            self._routed_sum(queue),
+            self._books.since[queue],
+        )
+
+    def _routed_sum(self, queue: int) -> str:
+        """The arithmetic of the address: the messages that it routed, to its queues and to none."""
+        books = self._address_books
         routed = float(books.routed_in_all[queue])
         least, most = self._reached_no_queue(queue)
         missing = amount(least, most)
-        came: dict[str, Amount] = {
-            "routed": json_number(routed),
-            "unrouted": json_number(books.unrouted[queue]),
-        }
         # Messages that were open before the books began may come later, so that more come than were routed since.
         to_queues = amount(max(routed - most, 0.0), max(routed - least, 0.0))
-        why_routed = WHY["not_read"] if came["routed"] is None else WHY["busy"]
-        reasons = {
-            fate: self._why(fate, queue)
-            for fate, value in {**left, **there}.items()
-            if not exact(value)
-        }
-        reasons |= why_inexact("routed", missing, why_routed)
-        right = f"{amount_text(to_queues)} to its queues + {amount_text(missing)} to no queue"
-        return AccountSheet(
-            broker=self._view.policy.broker,
-            address=self._queues.index.rows[queue].address,
-            queue="",
-            since=self._begun(self._account.books.since[queue]),
-            came=came,
-            there=there,
-            left=left,
-            lost_by={},
-            delivering={},
-            buffered={},
-            given_back=None,
-            unexplained=0,
-            reasons=reasons,
-            sums=f"{amount_text(came['routed'])} routed = {right}",
-        )
+        left_side = f"{amount_text(json_number(routed))} routed"
+        return f"{left_side} = {amount_text(to_queues)} to its queues + {amount_text(missing)} to no queue"
 
     def _fates_before(self, queue: int) -> list[str]:
         """The fates that messages of the address can have before they are in a queue."""
-        books = self._account.address_books
+        books = self._address_books
         fates = []
         if books.policy[queue] == Missing.DROPPED:
             fates.append("dropped")
@@ -574,12 +578,12 @@ class Sheets(SheetMaker):
 
     def _may_refuse_uncounted(self, queue: int) -> bool:
         """Whether the address was full, and no counter shows that it refused a client."""
-        books = self._account.address_books
+        books = self._address_books
         return bool(books.rejected[queue] == 0 and books.full[queue] > 0)
 
     def _reached_no_queue(self, queue: int) -> tuple[float, float]:
         """Messages that the address routed since the books began and no queue got, at least and at most."""
-        books = self._account.address_books
+        books = self._address_books
         least = float(np.nan_to_num(books.least[queue]))
         most = float(books.most[queue])
         if not books.earlier[queue] > 0:
@@ -593,7 +597,7 @@ class Sheets(SheetMaker):
 
     def _why(self, fate: str, queue: int) -> str:
         """Why it is not known how many messages of the address had this fate."""
-        books = self._account.address_books
+        books = self._address_books
         if np.isnan(books.routed0[queue]):
             return WHY["not_read"]
         if fate == "duplicate":
@@ -624,10 +628,9 @@ class Sheets(SheetMaker):
         if not rows and not sent:
             return None
         numbers = self._numbers_of_client(rows)
-        names = {clients.index.rows[row].queue for row in rows}
-        queues = [i for i, row in enumerate(self._queues.index) if row.name in names]
-        came: dict[str, Amount] = {"delivered": json_number(numbers.delivered)}
-        there: dict[str, Amount] = {
+        queues = self._positions_of({clients.index.rows[row].queue for row in rows})
+        arrived: dict[str, Amount] = {"delivered": json_number(numbers.delivered)}
+        content: dict[str, Amount] = {
             "buffered": json_number(numbers.buffered),
             "uncommitted": json_number(numbers.uncommitted),
         }
@@ -638,24 +641,22 @@ class Sheets(SheetMaker):
         if ANONYMOUS in sent:
             sent[ANONYMOUS] = None
             reasons[ANONYMOUS] = WHY["anonymous"]
-        return AccountSheet(
-            broker=self._view.policy.broker,
-            address="",
-            queue="",
-            since=None,
-            came=came,
-            there=there,
-            left=left,
+        sheet = self._sheet(
+            "",
+            SheetMessages(arrived, content, left, reasons),
+            sums(arrived, content, left, 0),
+        )
+        return replace(
+            sheet,
             lost_by=self._lost_by_client(client, queues),
-            delivering={},
-            buffered={},
             given_back=left["given_back"],
-            unexplained=0,
-            reasons=reasons,
-            sums=sums(came, there, left, 0),
             client=client,
             sent=sent,
         )
+
+    def _positions_of(self, names: set[str]) -> list[int]:
+        """Positions of the queues with these names."""
+        return [i for i, row in enumerate(self._queues.index) if row.name in names]
 
     def _sent_by(self, client: str) -> dict[str, Amount]:
         """Messages that the client sent, by address."""
@@ -689,7 +690,7 @@ class Sheets(SheetMaker):
         """
         committed = numbers.committed
         returned = numbers.returned
-        rolled_back = float(self._account.returns.most[queues].sum())
+        rolled_back = float(self._returns.most[queues].sum())
         least_returned = 0.0 if rolled_back else returned
         most_returned = returned + min(rolled_back, committed)
         return {
@@ -702,7 +703,7 @@ class Sheets(SheetMaker):
         lost: dict[str, Amount] = {}
         for queue in queues:
             lost_by = dict(self._lost_by(queue))
-            lost[self._queues.index.rows[queue].name] = lost_by.get(client, 0)
+            lost[self._rows[queue].name] = lost_by.get(client, 0)
         return {name: value for name, value in lost.items() if value != 0}
 
 

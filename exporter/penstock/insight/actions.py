@@ -2,8 +2,9 @@
 
 import json
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,9 +18,10 @@ from penstock.conditions.depaging_frozen import DEPAGING_FROZEN
 from penstock.conditions.in_doubt import LASTING
 from penstock.conditions.wording import KNOBS
 from penstock.core.formatting import moment
-from penstock.core.table import Positions
+from penstock.core.table import Column, Mask, Positions, Table
 from penstock.insight import answers
-from penstock.model import QueueRow, Snapshot
+from penstock.model import ConsumerRow, QueueRow, Snapshot
+from penstock.series.labels import ClientSeries, Grouping
 
 ATTEMPTS = "10 (unless set otherwise)"
 """Delivery attempts where the address settings are not known."""
@@ -41,9 +43,22 @@ CANNOT_HANG = {
 MOST_XIDS = 5
 """Prepared transactions for which a call is written out."""
 
+DEFAULTS: Mapping[str, str] = {
+    "used": "bytes",
+    "type": "q",
+    "attempts": ATTEMPTS,
+    "ready": "waiting",
+    "next": TO_OTHERS,
+    **SOMETIMES,
+}
+"""Names with what they say where nothing else is known."""
+PRODUCERS_GO_ON = " Producers that are blocked go on within seconds."
+
 Names = Mapping[str, str]
-"""A name in braces."""
+"""Texts by the names in braces that they replace."""
 Conditions = Iterable[ActiveCondition | None]
+Place = tuple[str, str]
+"""Address and queue."""
 
 
 class Actions:
@@ -55,340 +70,503 @@ class Actions:
         self._judgement = state.judgement
 
     def of(
-        self, one: ActiveCondition, about: Condition, beside: Conditions = ()
+        self, condition: ActiveCondition, about: Condition, members: Conditions = ()
     ) -> list[answers.Action]:
-        """In the order in which to try them. about: the condition on this kind of broker. beside: those of one root."""
+        """The actions for a condition, in the order in which to try them.
+
+        Args:
+            condition: that is active.
+            about: its definition for this kind of broker.
+            members: all conditions of its incident; several queues with the same condition are named together.
+        """
         broker = self._snapshot.broker
         if broker is None:
             return []
-        names = self._names(one)
-        mbeans = self._mbeans(one)
-        ready = {
-            each.queue: each.evidence.get("ready", 0.0)
-            for each in beside
-            if each and each.name == one.name
-        }
-        if len(ready) > 1 and not one.client:
-            several = ", ".join(
-                f"{queue} ({count:,.0f} messages)" for queue, count in ready.items()
+        names = self._names(condition) | queues_together(condition, members)
+        mbeans = self._mbeans(condition)
+        protocol = names.get("protocol", "")
+        actions: list[answers.Action] = []
+        for template in ACTIONS:
+            is_fitting = template.fits(
+                condition.name,
+                condition.verdicts,
+                about.causes,
+                broker.kind.name,
+                protocol,
             )
-            names |= {"queue": several, "ready": f"{sum(ready.values()):,.0f}"}
-        known = about.causes, broker.kind.name, names.get("protocol", "")
-        fitting = [
-            action
-            for action in ACTIONS
-            if action.fits(one.name, one.verdicts, *known)
-            and action.done.isdisjoint(names)
-        ]
-        return [one for action in fitting for one in filled(action, names, mbeans)]
+            if is_fitting and template.done.isdisjoint(names):
+                actions += filled(template, names, mbeans)
+        return actions
 
-    # --- what is known
+    # --- names that texts of actions have in braces
 
-    def _names(self, one: ActiveCondition) -> dict[str, str]:
-        names = {
-            "broker": one.broker,
-            "address": one.address,
-            "queue": one.queue,
-            "used": "bytes",
-            "type": "q",
+    def _names(self, condition: ActiveCondition) -> dict[str, str]:
+        """All names that are known for the condition; the later ones win."""
+        return {
+            **DEFAULTS,
+            "limit_name": CONSUMER_LIMITS.get(self._kind, "its limit of consumers"),
+            **self._of_address(condition),
+            **self._of_consumer(condition),
+            **self._of_producer(condition),
+            **names_by_verdicts(condition),
+            **names_by_place(condition),
+            **names_by_evidence(condition),
+            **self._of_transactions(),
         }
-        names |= {
-            "attempts": ATTEMPTS,
-            "ready": "waiting",
-            "undelivered": "undelivered",
-            "next": TO_OTHERS,
-        }
-        names |= SOMETIMES | {"since": moment(one.since, "%H:%M:%S UTC")}
-        names["freed"] = " Producers that are blocked go on within seconds." * (
-            one.name == "producers_blocked"
-        )
-        names |= self._of_address(one) | self._of_consumer(one) | self._of_producer(one)
-        names["limit_name"] = CONSUMER_LIMITS.get(self._kind, "its limit of consumers")
-        if cannot_hang(one):
-            names |= CANNOT_HANG
-        if is_all_uncommitted(one):
-            names["to_fall"] = "uncommitted"
-        names |= {
-            name: verdict.fact
-            for name, verdict in one.verdicts.items()
-            if verdict.state is CauseState.PROVEN
-        }
-        names["queue_json"] = json.dumps(one.queue)[1:-1]
-        if one.address:
-            names["destination"] = one.address.removesuffix(" (topic)")
-        if one.client:
-            names["client"] = one.client
-        if ready := one.evidence.get("ready", 0.0):
-            names["ready"] = names["undelivered"] = f"{ready:,.0f}"
-        elif "ready" in one.evidence:
-            del names["undelivered"]  # to remove none helps no one
-        if "held" in one.evidence:
-            names["held"] = (
-                f"{one.evidence['held'] + one.evidence.get('uncommitted', 0.0):,.0f}"
-            )
-        if (at_risk := one.evidence.get("at_risk", 0.0)) > 0:
-            names["at_risk"] = (
-                f", and {at_risk:,.0f} of them are evicted from the full ring"
-            )
-        if xids := " ".join(dict.fromkeys(self._in_doubt())):
-            names["xid"] = xids
-        return names
+
+    def _of_transactions(self) -> dict[str, str]:
+        """The ids of transactions that have been prepared for long, as `xid`."""
+        ids = dict.fromkeys(self._in_doubt())
+        return {"xid": " ".join(ids)} if ids else {}
 
     def _in_doubt(self) -> Iterator[str]:
-        """Transactions that have been prepared for long, the oldest first: others are under way."""
+        """The ids of transactions that have been prepared for long, the oldest first: others are under way."""
         now = self._judgement.seen.times.now
-        seen = self._judgement.account.losses.prepared
-        yield from (
-            xid
-            for xid, at in sorted(seen.items(), key=lambda one: one[1])
-            if now - at >= LASTING
-        )
-        for one in self._judgement.openmq.prepared.listed:
-            if now - one.since >= LASTING:
-                yield one.transaction.id
+        prepared_since = self._judgement.account.losses.prepared
+        oldest_first = sorted(prepared_since, key=prepared_since.__getitem__)
+        for xid in oldest_first:
+            if now - prepared_since[xid] >= LASTING:
+                yield xid
+        for prepared in self._judgement.openmq.prepared.listed:
+            if now - prepared.since >= LASTING:
+                yield prepared.transaction.id
 
-    def _of_address(self, one: ActiveCondition) -> dict[str, str]:
-        found = {}
+    def _of_address(self, condition: ActiveCondition) -> dict[str, str]:
+        """Settings and numbers of the condition's address and queue."""
+        names: dict[str, str] = {}
         addresses = self._snapshot.addresses
-        i = self._addresses.get(one.address)
-        if addresses is not None and i is not None:
-            if "max_delivery_attempts" in addresses and not np.isnan(
-                addresses["max_delivery_attempts"][i]
-            ):
-                attempts = addresses["max_delivery_attempts"][i]
-                found["attempts"] = "unlimited" if attempts < 0 else f"{attempts:.0f}"
-            if "topic" in addresses and addresses["topic"][i] > 0:
-                found["type"] = "t"
-            if "memory_bytes" in addresses and addresses["memory_bytes"][i] > 0:
-                found["used"] = f"{addresses['memory_bytes'][i]:,.0f} bytes"
-        row = self._queues.get((one.address, one.queue))
-        if (queues := self._snapshot.queues) is not None and "killed" in queues:
-            killed = dict(zip(self._queues, queues["killed"], strict=False)).get(
-                (one.address, one.queue), 0.0
-            )
-            found["killed"] = (
-                f" Killed (dead-lettered or purged) until now: {killed:,.0f}."
-                if killed > 0
-                else ""
-            )
-        if row is not None and row.dead_letter_address:
-            found["dead_letters"] = row.dead_letter_address
-            found["dead_letters_json"] = json.dumps(row.dead_letter_address)[1:-1]
-        return found
+        address = self._addresses.get(condition.address)
+        if addresses is not None and address is not None:
+            names |= names_by_address(addresses, address)
+        queues = self._snapshot.queues
+        queue = self._queues.get((condition.address, condition.queue))
+        if queues is None or queue is None:
+            return names
+        if "killed" in queues:
+            names["killed"] = killed_text(queues["killed"][queue])
+        dead_letter_address = queues.index.rows[queue].dead_letter_address
+        if dead_letter_address:
+            names["dead_letters"] = dead_letter_address
+            names["dead_letters_json"] = in_json(dead_letter_address)
+        return names
 
-    def _of_consumer(self, one: ActiveCondition) -> dict[str, str]:
-        """Of the client's consumer that has settled nothing for longest, else buffers most; of the queue's where the
-        condition is the queue's.
-        """
-        consumers = self._snapshot.consumers
-        connections = self._snapshot.connections
-        clients = self._clients
-        if consumers is None or not one.queue or clients.source is not consumers.index:
+    def _of_consumer(self, condition: ActiveCondition) -> dict[str, str]:
+        """The consumer to act on, with its client and connection; empty where none is known."""
+        suspect = self._suspect(condition)
+        if suspect is None:
             return {}
-        of_queue = np.array(
-            [
-                *(
-                    (row.address, row.queue) == (one.address, one.queue)
-                    for row in clients.index
-                ),
-                False,
-            ]
-        )
-        wanted = (
-            np.array(
-                [*(one.client in ("", row.client) for row in clients.index), False]
-            )
-            & of_queue
-        )
-        rows = np.flatnonzero(wanted[clients.member])
-        if not len(rows):
-            return {}
-        buffered = (
-            np.nan_to_num(consumers["buffered"][rows])
-            if "buffered" in consumers
-            else np.zeros(len(rows))
-        )
-        since = self._judgement.held_unsettled_since(consumers.index)[rows]
-        holds_longest = not np.isnan(since).all() and one.name not in HOLDS_MOST
-        worst = int(np.nanargmin(since)) if holds_longest else int(np.argmax(buffered))
-        i = int(rows[worst])
-        row = consumers.index.rows[i]
-        protocol = consumers.index.rows[i].protocol.upper()
-        keys = self._snapshot.consumer_connection
-        at = (
-            -1
-            if connections is None
-            else int(connections.index.positions(keys[[i]])[0])
-        )
-        stays = keys != keys[i] if at >= 0 else np.arange(len(keys)) != i
-        may_be_closed = (
-            connections is not None and at >= 0 and self._is_at_fault(one, rows, i)
-        )
-        connection = (
-            connections.index.rows[at].id
-            if connections is not None and may_be_closed
-            else ""
-        )
-        found = {
-            "client": clients.index.rows[clients.member[i]].client,
+        row = suspect.row
+        protocol = row.protocol.upper()
+        names = {
+            "client": self._client_of(suspect.position).client,
             "host": row.remote_host or "its host",
             "session": row.session,
             "consumer": row.id,
             "protocol": protocol,
             "knob": KNOBS.get(protocol, ""),
-            "held": f"{buffered[worst]:,.0f}",
-            "connection": connection,
-            "next": TO_OTHERS if np.any(of_queue[clients.member] & stays) else TO_NONE,
+            "held": f"{suspect.buffered:,.0f}",
+            "next": self._next_readers(suspect),
+            **self._of_connection(condition, suspect),
         }
-        if at >= 0 and (count := np.count_nonzero(keys == keys[i])) > 1:
-            found["others"] = (
+        return {name: text for name, text in names.items() if text}
+
+    def _of_connection(
+        self, condition: ActiveCondition, suspect: "Suspect"
+    ) -> dict[str, str]:
+        """The connection of the suspect, where closing it hits no innocent client; and how many consumers share it."""
+        connections = self._snapshot.connections
+        connection = self._connection_of(suspect)
+        if connections is None or connection is None:
+            return {}
+        names: dict[str, str] = {}
+        if self._is_at_fault(condition, suspect):
+            names["connection"] = connections.index.rows[connection].id
+        keys = self._snapshot.consumer_connection
+        count = np.count_nonzero(keys == keys[suspect.position])
+        if count > 1:
+            names["others"] = (
                 f"It closes all {count} consumers of the connection: what they buffer returns, too. "
             )
-            found["stay"] = (
+            names["stay"] = (
                 f"; its connection and the {count - 1} other consumers of that stay"
             )
-        return {name: text for name, text in found.items() if text}
+        return names
 
-    def _is_at_fault(self, one: ActiveCondition, rows: Positions, at: int) -> bool:
-        """Whether the connection of the consumer `at` is the one that the condition comes from, so that closing it hits
-        no innocent client. rows: the consumers that the condition is about.
+    def _connection_of(self, suspect: "Suspect") -> int | None:
+        """The position of the suspect's connection; None where it is not listed."""
+        connections = self._snapshot.connections
+        if connections is None:
+            return None
+        key = self._snapshot.consumer_connection[[suspect.position]]
+        connection = int(connections.index.positions(key)[0])
+        return connection if connection >= 0 else None
+
+    def _next_readers(self, suspect: "Suspect") -> str:
+        """Where the messages go that the suspect returns.
+
+        Its connection's other consumers go with it, where the connection is listed.
         """
         keys = self._snapshot.consumer_connection
-        if one.client or one.name in HOLDS_MOST:
-            return True
-        blockers = {key for key, _ in self._judgement.openmq.blockers} & set(
-            keys[rows].tolist()
-        )
-        if blockers:
-            return blockers == {int(keys[at])}
-        return bool((keys[rows] == keys[at]).all())
+        if self._connection_of(suspect) is None:
+            stays = np.arange(len(keys)) != suspect.position
+        else:
+            stays = keys != keys[suspect.position]
+        return TO_OTHERS if np.any(suspect.readers & stays) else TO_NONE
 
-    def _of_producer(self, one: ActiveCondition) -> dict[str, str]:
-        """Of the one connection that has sent to the address in a transaction that is open; nothing of several."""
+    def _suspect(self, condition: ActiveCondition) -> "Suspect | None":
+        """The consumer that has settled nothing for longest, else the one that buffers most.
+
+        It is one of the client's; where the condition is the queue's, one of the queue's. None: there is none.
+        """
+        consumers = self._snapshot.consumers
+        if consumers is None or not condition.queue:
+            return None
+        if self._clients.source is not consumers.index:
+            return None
+        readers = self._reads_queue(condition)
+        chosen = readers
+        if condition.client:
+            chosen = readers & self._is_of_client(condition.client)
+        positions = np.flatnonzero(chosen)
+        if not len(positions):
+            return None
+        buffered = buffered_by(consumers, positions)
+        since = self._judgement.held_unsettled_since(consumers.index)[positions]
+        by_time = condition.name not in HOLDS_MOST and not np.isnan(since).all()
+        worst = int(np.nanargmin(since)) if by_time else int(np.argmax(buffered))
+        position = int(positions[worst])
+        return Suspect(
+            position=position,
+            row=consumers.index.rows[position],
+            buffered=float(buffered[worst]),
+            alternatives=positions,
+            readers=readers,
+        )
+
+    def _reads_queue(self, condition: ActiveCondition) -> Mask:
+        """(consumers,) True where the consumer reads the queue of the condition, and is shown."""
+        place = (condition.address, condition.queue)
+        return by_series(self._clients, lambda row: (row.address, row.queue) == place)
+
+    def _is_of_client(self, client: str) -> Mask:
+        """(consumers,) True where the consumer is of the client, and is shown."""
+        return by_series(self._clients, lambda row: row.client == client)
+
+    def _client_of(self, consumer: int) -> ClientSeries:
+        """The client of the consumer at this position."""
+        series: ClientSeries = self._clients.index.rows[self._clients.member[consumer]]
+        return series
+
+    def _is_at_fault(self, condition: ActiveCondition, suspect: "Suspect") -> bool:
+        """Whether the condition comes from the suspect's connection, so that closing it hits no innocent client."""
+        if condition.client or condition.name in HOLDS_MOST:
+            return True
+        keys = self._snapshot.consumer_connection
+        connections = set(keys[suspect.alternatives].tolist())
+        blocking = {key for key, _ in self._judgement.openmq.blockers}
+        blocking &= connections
+        return (blocking or connections) == {int(keys[suspect.position])}
+
+    def _of_producer(self, condition: ActiveCondition) -> dict[str, str]:
+        """The one connection that has sent to the address in an open transaction; empty where there are several."""
+        connections = self._snapshot.connections
+        if connections is None:
+            return {}
+        keys = self._keys_of_open_senders(condition.address)
+        positions = connections.index.positions(keys[keys >= 0])
+        if len(positions) != 1 or positions[0] < 0:
+            return {}
+        row = connections.index.rows[positions[0]]
+        return {"producer": row.client, "producer_connection": row.id}
+
+    def _keys_of_open_senders(self, address: str) -> Positions:
+        """Keys of the connections that have sent in an open transaction and have a producer for the address."""
         snapshot = self._snapshot
         transactions = snapshot.transactions
         producers = snapshot.producers
-        connections = snapshot.connections
-        if (
-            transactions is None
-            or producers is None
-            or connections is None
-            or not len(snapshot.producer_connection)
-        ):
-            return {}
+        if transactions is None or producers is None:
+            return np.empty(0, np.int64)
+        if not len(snapshot.producer_connection):
+            return np.empty(0, np.int64)
         has_sent = transactions["messages"] > 0
-        in_transaction = snapshot.transaction_connection[has_sent]
-        sends_here = np.array(
-            [row.address == one.address for row in producers.index], np.bool_
+        sends_to_address = np.array(
+            [row.address == address for row in producers.index], np.bool_
         )
-        suspects = np.intersect1d(
-            in_transaction, snapshot.producer_connection[sends_here]
+        return np.intersect1d(
+            snapshot.transaction_connection[has_sent],
+            snapshot.producer_connection[sends_to_address],
         )
-        at = connections.index.positions(suspects[suspects >= 0])
-        if len(at) != 1 or at[0] < 0:
-            return {}
-        row = connections.index.rows[at[0]]
-        return {"producer": row.client, "producer_connection": row.id}
+
+    # --- the objects of the broker
 
     @property
     def _kind(self) -> str:
+        """The kind of the broker; empty while it is not known."""
         return self._snapshot.broker.kind.name if self._snapshot.broker else ""
 
-    def _mbeans(self, one: ActiveCondition) -> dict[str, str]:
-        """The objects of Artemis' management, by what a call is on."""
+    def _mbeans(self, condition: ActiveCondition) -> dict[str, str]:
+        """The objects of Artemis' management by what a call is on; empty where the broker has none."""
         broker = self._snapshot.broker.object_name if self._snapshot.broker else ""
-        row = self._queues.get((one.address, one.queue))
-        found = {
+        if not broker:
+            return {}
+        address = quote(condition.address)
+        mbeans = {
             "broker": broker,
-            "address": f"{broker},component=addresses,address={quote(one.address)}",
+            "address": f"{broker},component=addresses,address={address}",
         }
-        if row is not None:
-            found["queue"] = _object_of(broker, row)
-            dead = [
-                queue
-                for queue in self._queues.values()
-                if queue.address == row.dead_letter_address
-            ]
-            if (
-                len(dead) == 1
-            ):  # else one of them may hold the dead letters of another client
-                found["dead_letters"] = _object_of(broker, dead[0])
-        return found if broker else {}
+        queues = self._snapshot.queues
+        position = self._queues.get((condition.address, condition.queue))
+        if queues is None or position is None:
+            return mbeans
+        queue = queues.index.rows[position]
+        mbeans["queue"] = _object_of(broker, queue)
+        dead_letter_queues = [
+            row for row in queues.index if row.address == queue.dead_letter_address
+        ]
+        # Of several queues one may have the dead letters of another client.
+        if len(dead_letter_queues) == 1:
+            mbeans["dead_letters"] = _object_of(broker, dead_letter_queues[0])
+        return mbeans
 
     @cached_property
     def _addresses(self) -> dict[str, int]:
-        return {
-            row.name: i
-            for i, row in enumerate(
-                self._snapshot.addresses.index if self._snapshot.addresses else ()
-            )
-        }
+        """The positions of the addresses by name."""
+        addresses = self._snapshot.addresses
+        if addresses is None:
+            return {}
+        return {row.name: i for i, row in enumerate(addresses.index)}
 
     @cached_property
-    def _queues(self) -> dict[tuple[str, str], QueueRow]:
-        return {
-            (row.address, row.name): row
-            for row in (self._snapshot.queues.index if self._snapshot.queues else ())
-        }
+    def _queues(self) -> dict[Place, int]:
+        """The positions of the queues by address and name."""
+        queues = self._snapshot.queues
+        if queues is None:
+            return {}
+        return {(row.address, row.name): i for i, row in enumerate(queues.index)}
 
 
-def cannot_hang(one: ActiveCondition) -> bool:
+class Suspect(NamedTuple):
+    """The consumer to act on.
+
+    Attributes:
+        position: in the snapshot.
+        row: its texts.
+        buffered: messages that it buffers.
+        alternatives: positions of all consumers that the condition is about.
+        readers: (consumers,) True for all consumers of the queue.
+    """
+
+    position: int
+    row: ConsumerRow
+    buffered: float
+    alternatives: Positions
+    readers: Mask
+
+
+def by_series(
+    clients: Grouping[ClientSeries], fits: Callable[[ClientSeries], bool]
+) -> Mask:
+    """(consumers,) True where the client of the consumer fits; False where the consumer is not shown."""
+    # One more, for the consumers that are not shown: their position is HIDDEN, the last.
+    fitting = np.array([*map(fits, clients.index), False])
+    return np.asarray(fitting[clients.member])
+
+
+def buffered_by(consumers: Table[ConsumerRow], positions: Positions) -> Column:
+    """(positions,) Messages that these consumers buffer; 0 where that is not known."""
+    if "buffered" not in consumers:
+        return np.zeros(len(positions))
+    return np.nan_to_num(consumers["buffered"][positions])
+
+
+# --- names by what is known of a condition
+
+
+def names_by_place(condition: ActiveCondition) -> dict[str, str]:
+    """Where and since when the condition is active."""
+    names = {
+        "broker": condition.broker,
+        "address": condition.address,
+        "queue": condition.queue,
+        "queue_json": in_json(condition.queue),
+        "since": moment(condition.since, "%H:%M:%S UTC"),
+    }
+    if condition.address:
+        names["destination"] = condition.address.removesuffix(" (topic)")
+    if condition.client:
+        names["client"] = condition.client
+    if condition.name == "producers_blocked":
+        names["freed"] = PRODUCERS_GO_ON
+    return names
+
+
+def names_by_verdicts(condition: ActiveCondition) -> dict[str, str]:
+    """The facts of proven causes by the names of these; and other words where the client cannot hang."""
+    facts = {
+        name: verdict.fact
+        for name, verdict in condition.verdicts.items()
+        if verdict.state is CauseState.PROVEN
+    }
+    return {**CANNOT_HANG, **facts} if cannot_hang(condition) else facts
+
+
+def names_by_evidence(condition: ActiveCondition) -> dict[str, str]:
+    """The numbers of messages that are the condition's evidence.
+
+    `undelivered` is not known where none is ready: to remove none helps no one.
+    """
+    evidence = condition.evidence
+    names: dict[str, str] = {}
+    ready = evidence.get("ready", 0.0)
+    if ready:
+        names["ready"] = f"{ready:,.0f}"
+        names["undelivered"] = f"{ready:,.0f}"
+    elif "ready" not in evidence:
+        names["undelivered"] = "undelivered"
+    if "held" in evidence:
+        unsettled = evidence["held"] + evidence.get("uncommitted", 0.0)
+        names["held"] = f"{unsettled:,.0f}"
+    at_risk = evidence.get("at_risk", 0.0)
+    if at_risk > 0:
+        names["at_risk"] = (
+            f", and {at_risk:,.0f} of them are evicted from the full ring"
+        )
+    if is_all_uncommitted(condition):
+        names["to_fall"] = "uncommitted"
+    return names
+
+
+def names_by_address(addresses: Table[Any], address: int) -> dict[str, str]:
+    """Settings and numbers of an address. address: its position."""
+
+    def number(name: str) -> float:
+        return float(addresses[name][address]) if name in addresses else np.nan
+
+    names: dict[str, str] = {}
+    attempts = number("max_delivery_attempts")
+    if not np.isnan(attempts):
+        names["attempts"] = "unlimited" if attempts < 0 else f"{attempts:.0f}"
+    if number("topic") > 0:
+        names["type"] = "t"
+    if number("memory_bytes") > 0:
+        names["used"] = f"{number('memory_bytes'):,.0f} bytes"
+    return names
+
+
+def killed_text(killed: float) -> str:
+    """How many messages of the queue were killed, as a sentence; empty where none was."""
+    if not killed > 0:
+        return ""
+    return f" Killed (dead-lettered or purged) until now: {killed:,.0f}."
+
+
+def queues_together(condition: ActiveCondition, members: Conditions) -> dict[str, str]:
+    """The names of all queues of an incident that have the same condition, with their messages; empty for one queue."""
+    ready = {
+        member.queue: member.evidence.get("ready", 0.0)
+        for member in members
+        if member and member.name == condition.name
+    }
+    if condition.client or len(ready) < 2:
+        return {}
+    queues = [f"{queue} ({count:,.0f} messages)" for queue, count in ready.items()]
+    return {"queue": ", ".join(queues), "ready": f"{sum(ready.values()):,.0f}"}
+
+
+def cannot_hang(condition: ActiveCondition) -> bool:
     """Whether every cause by which the client could hang is excluded."""
-    found = [verdict for name, verdict in one.verdicts.items() if name in HANGS]
-    return bool(found) and all(
-        verdict.state is CauseState.EXCLUDED for verdict in found
-    )
+    states = [
+        verdict.state for name, verdict in condition.verdicts.items() if name in HANGS
+    ]
+    return bool(states) and all(state is CauseState.EXCLUDED for state in states)
 
 
-def is_all_uncommitted(one: ActiveCondition) -> bool:
-    """Whether all that the client has is acknowledged, and nothing buffered could fall."""
-    return (
-        one.evidence.get("uncommitted", 0.0) > 0
-        and not one.evidence.get("held", 0.0) > 0
-    )
+def is_all_uncommitted(condition: ActiveCondition) -> bool:
+    """Whether the client has acknowledged all its messages, and buffers none that could be evicted."""
+    uncommitted = condition.evidence.get("uncommitted", 0.0)
+    buffered = condition.evidence.get("held", 0.0)
+    return uncommitted > 0 and not buffered > 0
+
+
+def in_json(text: str) -> str:
+    """The text as it stands between the quotes of a JSON string."""
+    return json.dumps(text)[1:-1]
+
+
+# --- filling templates
 
 
 def filled(
-    action: ActionTemplate, names: Names, mbeans: Names
+    template: ActionTemplate, names: Names, mbeans: Names
 ) -> Iterator[answers.Action]:
-    """Nothing where it needs what is not known."""
+    """The action; nothing where the template has a name that is not known.
+
+    Args:
+        template: with names in braces.
+        names: texts that replace them.
+        mbeans: objects of management by what a call is on.
+    """
     try:
-        texts = (action.do, action.effect, action.check, action.never)
-        do, effect, check, never = (text.format_map(names) for text in texts)
-        commands = [
-            action.command.format_map(
-                {name: shlex.quote(text) for name, text in each.items()}
-            )
-            for each in _each(action.command, names)
-            if action.command
-        ]
-        calls = [
-            answers.ManagementCall(
-                mbeans[call.on],
-                call.operation,
-                [text.format_map(each) for text in call.arguments],
-            )
-            for call in action.calls
-            for each in _each(call.arguments, names)
-        ]
+        action = answers.Action(
+            name=template.name,
+            do=template.do.format_map(names),
+            effect=template.effect.format_map(names),
+            check=template.check.format_map(names),
+            never=template.never.format_map(names),
+            right=right_for(template),
+            calls=calls_of(template, names, mbeans),
+            commands=commands_of(template, names),
+        )
     except KeyError:
         return
-    methods = dict.fromkeys(call.operation.partition("(")[0] for call in action.calls)
-    right = (
-        f"a role that may call {', '.join(methods)}"
-        if methods
-        else "an administrator of imqcmd" * bool(commands)
-    )
-    yield answers.Action(action.name, do, effect, check, never, right, calls, commands)
+    yield action
+
+
+def calls_of(
+    template: ActionTemplate, names: Names, mbeans: Names
+) -> list[answers.ManagementCall]:
+    """The calls of Artemis' management. KeyError: a name is not known."""
+    calls = []
+    for call in template.calls:
+        mbean = mbeans[call.on]
+        for each in _each(call.arguments, names):
+            arguments = [argument.format_map(each) for argument in call.arguments]
+            calls.append(answers.ManagementCall(mbean, call.operation, arguments))
+    return calls
+
+
+def commands_of(template: ActionTemplate, names: Names) -> list[str]:
+    """The commands for a shell, with quoted names. KeyError: a name is not known."""
+    if not template.command:
+        return []
+    return [
+        template.command.format_map(quoted(each))
+        for each in _each(template.command, names)
+    ]
+
+
+def quoted(names: Names) -> dict[str, str]:
+    """The names with texts that a shell takes as one word."""
+    return {name: shlex.quote(text) for name, text in names.items()}
+
+
+def right_for(template: ActionTemplate) -> str:
+    """The right that the calls or the command of an action need; empty where it has neither."""
+    if template.calls:
+        operations = [call.operation.partition("(")[0] for call in template.calls]
+        return f"a role that may call {', '.join(dict.fromkeys(operations))}"
+    return "an administrator of imqcmd" if template.command else ""
 
 
 def _each(arguments: str | tuple[str, ...], names: Names) -> Iterator[Names]:
-    """Once; of prepared transactions once for each of the first."""
-    if "{xid}" in arguments:
-        yield from ({**names, "xid": xid} for xid in names["xid"].split()[:MOST_XIDS])
-    else:
+    """The names once; for prepared transactions once for each of the first `MOST_XIDS`."""
+    if "{xid}" not in arguments:
         yield names
+        return
+    for xid in names["xid"].split()[:MOST_XIDS]:
+        yield {**names, "xid": xid}
 
 
-def _object_of(broker: str, row: QueueRow) -> str:
-    return queue_object(broker, row.address, row.routing_type.lower(), row.name)
+def _object_of(broker: str, queue: QueueRow) -> str:
+    """The MBean of a queue."""
+    return queue_object(broker, queue.address, queue.routing_type.lower(), queue.name)

@@ -22,37 +22,42 @@ def flow_of(
 
     Empty on a broker that shows no flow control.
     """
-    if (
-        consumers is None
-        or judgement.openmq.said is None
-        or "flow_limit" not in consumers
-    ):
+    if consumers is None or judgement.openmq.said is None:
         return []
-    here = [
-        i
-        for i, row in enumerate(consumers.index)
-        if (row.address, row.queue) == (queue.address, queue.queue)
+    if "flow_limit" not in consumers:
+        return []
+    place = (queue.address, queue.queue)
+    rows = [
+        i for i, row in enumerate(consumers.index) if (row.address, row.queue) == place
     ]
-    return [consumer_flow(consumers, i) for i in here[:MOST]]
+    return [consumer_flow(consumers, i) for i in rows[:MOST]]
 
 
 def consumer_flow(consumers: Table[ConsumerSeries], i: int) -> ConsumerFlow:
+    """The flow control of the consumer in this row."""
     row: ConsumerSeries = consumers.index.rows[i]
-    limit = float(consumers["flow_limit"][i])
-    resume = float(consumers["flow_resume"][i])
-    held = float(consumers["buffered"][i])
+    buffered = float(consumers["buffered"][i])
     paused = bool(consumers["flow_paused"][i] > 0)
-    window = None if np.isnan(limit) else ConsumerWindow(int(limit), int(resume))
+    window = window_of(consumers, i)
+    text = next(text_lines(HERE, "flow", window, buffered, paused))
     return ConsumerFlow(
-        row.client,
-        row.consumer,
-        held=None if np.isnan(held) else int(held),
+        client=row.client,
+        consumer=row.consumer,
+        held=None if np.isnan(buffered) else int(buffered),
         paused=paused,
         limit=window.limit if window else None,
         resume=window.resume if window else None,
         batch=window.batch if window else None,
-        told=next(text_lines(HERE, "flow", window, held, paused)),
+        told=text,
     )
+
+
+def window_of(consumers: Table[ConsumerSeries], i: int) -> ConsumerWindow | None:
+    """The limit and the resume level of a consumer as measured; None while they are not known."""
+    limit = float(consumers["flow_limit"][i])
+    if np.isnan(limit):
+        return None
+    return ConsumerWindow(int(limit), int(consumers["flow_resume"][i]))
 
 
 # --- what a connection holds together
@@ -70,24 +75,27 @@ def connections_of(
     broker = snapshot.broker
     if consumers is None or broker is None or not broker.kind.counted_flow:
         return []
-    found: dict[int, ConnectionFlow] = {}
+    place = (series.address, series.queue)
+    by_connection: dict[int, ConnectionFlow] = {}
     for i, row in enumerate(consumers.index):
         key = int(snapshot.consumer_connection[i])
-        if (
-            (row.address, row.queue) != (series.address, series.queue)
-            or key < 0
-            or key in found
-            or len(found) == MOST
-        ):
+        if (row.address, row.queue) != place or key < 0 or key in by_connection:
             continue
-        limit = rules.resolve(
-            series.broker, row.address, row.queue, row.client
-        ).connection_flow_limit
-        if limit is not None:
-            found[key] = connection_flow(
-                snapshot, consumers, key, ConnectionWindow(limit, CONNECTION_COUNT)
-            )
-    return list(found.values())
+        window = connection_window(rules, series.broker, row)
+        if window is not None:
+            by_connection[key] = connection_flow(snapshot, consumers, key, window)
+        if len(by_connection) == MOST:
+            break
+    return list(by_connection.values())
+
+
+def connection_window(
+    rules: Rules, broker: str, row: ConsumerRow
+) -> ConnectionWindow | None:
+    """The limit that a rule gives for the connection of a consumer; None where no rule does."""
+    rule = rules.resolve(broker, row.address, row.queue, row.client)
+    limit = rule.connection_flow_limit
+    return None if limit is None else ConnectionWindow(limit, CONNECTION_COUNT)
 
 
 def connection_flow(
@@ -96,20 +104,26 @@ def connection_flow(
     key: int,
     window: ConnectionWindow,
 ) -> ConnectionFlow:
-    on = np.flatnonzero(snapshot.consumer_connection == key)
-    held = np.nan_to_num(consumers["buffered"][on])
-    fullest: ConsumerRow = consumers.index.rows[on[held.argmax()]]
-    told = next(
-        text_lines(
-            HERE,
-            "connection_flow",
-            window,
-            len(on),
-            float(held.sum()),
-            fullest,
-            float(held.max()),
-        )
-    )
+    """The messages that all consumers of a connection buffer, beside its limit.
+
+    Args:
+        snapshot: the last poll.
+        consumers: of it.
+        key: of the connection.
+        window: its limit.
+    """
+    rows = np.flatnonzero(snapshot.consumer_connection == key)
+    buffered = np.nan_to_num(consumers["buffered"][rows])
+    total = float(buffered.sum())
+    most = float(buffered.max())
+    fullest: ConsumerRow = consumers.index.rows[rows[buffered.argmax()]]
+    numbers = (window, len(rows), total, fullest, most)
+    text = next(text_lines(HERE, "connection_flow", *numbers))
     return ConnectionFlow(
-        fullest.client, str(key), len(on), int(held.sum()), window.limit, told
+        client=fullest.client,
+        connection=str(key),
+        consumers=len(rows),
+        held=int(total),
+        limit=window.limit,
+        told=text,
     )

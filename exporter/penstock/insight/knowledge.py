@@ -1,4 +1,7 @@
-"""How sure it is what is said of an object, and of what nothing can be: "healthy" needs as much proof as an alarm."""
+"""The state of an object with its proof, and the objects of which nothing can be said.
+
+"healthy" needs as much proof as an alarm.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -60,7 +63,13 @@ NO_NUMBERS = (
 
 
 class Failing(NamedTuple):
-    """Why what is known is stale: the polls since then failed. Times by the agent's clock; read: the last good one."""
+    """Why the knowledge of a broker is stale: its polls failed. Times by the agent's clock.
+
+    Attributes:
+        since: when the first of them failed.
+        error: of the last one.
+        read: when the last good poll was.
+    """
 
     since: float
     error: str
@@ -69,9 +78,14 @@ class Failing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Concerning:
-    """What is said of an object. conditions: that are active and make it what it is, silenced ones too. incidents: of
-    which it is the root or a victim. unknown: why nothing is judged of it; empty where something is. watched: what
-    would be a condition if it lasted. judged: on what it would be called healthy.
+    """All that decides the state of an object.
+
+    Attributes:
+        conditions: that are active and concern it, silenced ones too.
+        incidents: of which it is the root or a victim.
+        unknown: why nothing of it is judged; empty where something is.
+        watched: what would be a condition if it lasted.
+        judged: by which polls and conditions it would be called healthy, in words.
     """
 
     conditions: Sequence[ActiveCondition] = ()
@@ -83,19 +97,28 @@ class Concerning:
     @property
     def severity(self) -> Severity | None:
         """The worst of all; None where nothing is active."""
-        of_conditions = [
-            severity_of(one) for one in self.conditions if one.name != UNKNOWN.name
+        severities = [
+            severity_of(condition)
+            for condition in self.conditions
+            if condition.name != UNKNOWN.name
         ]
-        of_incidents = [BY_NAME[one.severity] for one in self.incidents]
-        return max(of_conditions + of_incidents, default=None)
+        severities += [BY_NAME[incident.severity] for incident in self.incidents]
+        return max(severities, default=None)
 
     def state(
         self, unread: ObjectState | None = None, *, watching: bool = False
     ) -> ObjectState:
-        """unread: its broker cannot be read. watching: parts of it are watched that `watched` does not name."""
-        watched = watching or bool(self.watched)
+        """The state of the object.
+
+        Args:
+            unread: its broker cannot be read.
+            watching: parts of it are watched that `watched` does not name.
+        """
         return object_state(
-            self.severity, unknown=bool(self.unknown), watched=watched, unread=unread
+            self.severity,
+            unknown=bool(self.unknown),
+            watched=watching or bool(self.watched),
+            unread=unread,
         )
 
 
@@ -107,70 +130,91 @@ def knowledge(
     match state:
         case ObjectState.DOWN | ObjectState.STALE:
             assert failing is not None  # noqa: S101 - else it is read
-            why = f"broker down since {moment(failing.since)}, last seen {moment(failing.read)}: {failing.error}"
-            return Knowledge(state, why, round(failing.since, 3), [])
+            return knowledge_of_unread(state, failing)
         case ObjectState.CRITICAL | ObjectState.WARNING | ObjectState.NOTICE:
             why, since = reason(about, state)
             return Knowledge(state, why, since, watched)
         case ObjectState.UNKNOWN:
-            since = next(
-                (one.since for one in about.conditions if one.name == UNKNOWN.name),
-                None,
-            )
-            return Knowledge(
-                state, about.unknown, None if since is None else round(since, 3), []
-            )
+            return Knowledge(state, about.unknown, unknown_since(about), [])
         case ObjectState.WATCHING:
-            return Knowledge(
-                state, f"no warnings so far; {about.judged}", None, watched
-            )
+            why = f"no warnings so far; {about.judged}"
+            return Knowledge(state, why, None, watched)
         case _:
             return Knowledge(state, about.judged, None, [])
 
 
+def knowledge_of_unread(state: ObjectState, failing: Failing) -> Knowledge:
+    """The state of an object whose broker cannot be read, with the reason."""
+    since = moment(failing.since)
+    last_read = moment(failing.read)
+    why = f"broker down since {since}, last seen {last_read}: {failing.error}"
+    return Knowledge(state, why, round(failing.since, 3), [])
+
+
+def unknown_since(about: Concerning) -> float | None:
+    """Since when nothing is judged of the object; None where that is not known."""
+    for condition in about.conditions:
+        if condition.name == UNKNOWN.name:
+            return round(condition.since, 3)
+    return None
+
+
 def reason(about: Concerning, state: ObjectState) -> tuple[str, float | None]:
     """What makes the object critical, a warning or a notice, and since when the first of that is active."""
-    own = [
-        one
-        for one in about.conditions
-        if one.name != UNKNOWN.name and OF_SEVERITY[severity_of(one)] is state
+    conditions = [
+        condition
+        for condition in about.conditions
+        if condition.name != UNKNOWN.name
+        and OF_SEVERITY[severity_of(condition)] is state
     ]
-    if own:
-        names = dict.fromkeys(
-            f"{one.name} (silenced)" if one.silenced else one.name for one in own
-        )
-        return ", ".join(names), round(min(one.since for one in own), 3)
+    if conditions:
+        names = dict.fromkeys(map(name_of, conditions))
+        since = min(condition.since for condition in conditions)
+        return ", ".join(names), round(since, 3)
     for incident in about.incidents:
         if OF_SEVERITY[BY_NAME[incident.severity]] is state:
             return incident.title, round(incident.begin, 3)
     return "", None
 
 
+def name_of(condition: ActiveCondition) -> str:
+    """The name of a condition, and whether it is silenced."""
+    return f"{condition.name} (silenced)" if condition.silenced else condition.name
+
+
 def unread_as(failing: Failing | None, *, broker: bool = False) -> ObjectState | None:
-    """What an object is whose broker cannot be read: the broker itself is down, all on it is stale."""
+    """The state of an object whose broker cannot be read: a broker is down, all on it is stale; None: it is read."""
     if failing is None:
         return None
     return ObjectState.DOWN if broker else ObjectState.STALE
 
 
 def concerns_queue(condition: ActiveCondition) -> bool:
-    """Whether it counts for the queue that it is shown with; a warning of the broker is none of its queues'."""
+    """Whether a condition that is shown with a queue counts for it: of those of the broker only critical ones do."""
     of_broker = (condition.address, condition.queue) == OF_BROKER
     return not of_broker or severity_of(condition) is Severity.CRITICAL
 
 
 def judged(state: State, kind: str, interval: float, *scopes: Scope) -> str:
-    """On what an object of the broker is called healthy: polls and conditions."""
+    """The polls and conditions by which an object of the broker is called healthy, in words.
+
+    Args:
+        state: of the broker.
+        kind: of the broker.
+        interval: seconds between two polls.
+        *scopes: of the conditions.
+    """
     polls, due = state.judgement.warm_up.judged(-np.inf, interval)
-    rules = sum(one.scope in scopes for one in for_kind(kind).values())
+    conditions = for_kind(kind).values()
+    count = sum(condition.scope in scopes for condition in conditions)
     period = duration(min(SECONDS, due * interval))
     return (
-        f"{rules} conditions, judged at {polls} of the {due} polls in the last {period}"
+        f"{count} conditions, judged at {polls} of the {due} polls in the last {period}"
     )
 
 
 def watched_of_broker(state: State, policy: Policy) -> Iterator[Watched]:
-    """What is to be seen of every object yet."""
+    """What may become a condition of any object of the broker: the agent has not read it for long enough."""
     if window_is_young(state.judgement, policy.constants):
         seconds, needed = window_seconds(state.judgement, policy.constants)
         proves = "growing backlogs and returning messages are found only over that time"
@@ -180,18 +224,26 @@ def watched_of_broker(state: State, policy: Policy) -> Iterator[Watched]:
 def watched_of_queue(
     state: State, policy: Policy, i: int, active: Sequence[ActiveCondition]
 ) -> Iterator[Watched]:
-    """What holds of the queue that is shown as row i, and would be a condition if it lasted."""
+    """The condition that the queue will have if its messages go on waiting, where it has none of that kind.
+
+    Args:
+        state: of the broker.
+        policy: of the broker.
+        i: the row of the queue in the table of queues.
+        active: its conditions.
+    """
     waits = waiting_queues(state.judgement, state.queues.grouping, policy.constants)
-    lasts = waits.long_enough[i] and waits.not_yet_due[i]
-    if lasts and not any(one.name in WAITING for one in active):
-        name = NO_CONSUMER.name if waits.without_consumer[i] else NOT_DISPATCHING.name
-        yield Watched(
-            name,
-            "",
-            json_seconds(waits.seconds[i]),
-            json_seconds(waits.needed[i]),
-            WAITS[name],
-        )
+    is_watched = waits.long_enough[i] and waits.not_yet_due[i]
+    if not is_watched or any(condition.name in WAITING for condition in active):
+        return
+    condition = NO_CONSUMER if waits.without_consumer[i] else NOT_DISPATCHING
+    yield Watched(
+        condition.name,
+        "",
+        json_seconds(waits.seconds[i]),
+        json_seconds(waits.needed[i]),
+        WAITS[condition.name],
+    )
 
 
 def watched_of_clients(
@@ -199,73 +251,105 @@ def watched_of_clients(
 ) -> Iterator[Watched]:
     """Clients that buffer messages and acknowledge none, for a part of their stall threshold.
 
-    now: by the agent's clock.
+    Args:
+        clients: of a queue.
+        active: conditions; clients that have one are left out.
+        now: by the agent's clock.
     """
-    named = {one.client for one in active}
-    for one in clients:
-        since = one.numbers.get("blocked_since")
-        needed = one.patience.seconds if one.patience else None
-        if (
-            one.client in named
-            or since is None
-            or needed is None
-            or now - since <= EARLY * needed
-        ):
+    troubled = {condition.client for condition in active}
+    for client in clients:
+        since = client.numbers.get("blocked_since")
+        threshold = client.patience
+        if client.client in troubled or since is None or threshold is None:
             continue
-        buffered = one.numbers.get("buffered", 0)
-        proves = f"it buffers {buffered:,} messages; the first that it acknowledges ends this"
+        seconds = now - since
+        if seconds <= EARLY * threshold.seconds:
+            continue
+        buffered = client.numbers.get("buffered", 0)
         yield Watched(
-            STALLED.name, one.client, json_seconds(now - since), needed, proves
+            STALLED.name,
+            client.client,
+            json_seconds(seconds),
+            threshold.seconds,
+            f"it buffers {buffered:,} messages; the first that it acknowledges ends this",
         )
 
 
 def json_seconds(seconds: float) -> float:
+    """Seconds as JSON shows them, to a tenth."""
     return round(float(seconds), 1)
 
 
-# --- of what nothing can be said: the condition `unknown`, made when it is asked for
+# --- objects of which nothing can be said: the condition `unknown`, made when it is asked for
 
 
 def undecided_conditions(
     state: State, snapshot: Snapshot, series: QueueSeries, clients: Iterable[str] = ()
 ) -> Iterator[ActiveCondition]:
-    """Of the queue, and of these clients of it; where nothing of it is judged the queue says so, and they do not."""
+    """The conditions `unknown` of a queue and of these clients of it.
+
+    Where nothing of the queue is judged only the queue has one.
+    """
     why = not_judged(state.judgement, snapshot)
     if why:
         yield undecided(series, "", why, unjudged_since(state, snapshot), ADVICE_UNREAD)
-        return
-    if series.kind not in JUDGED:
+    elif series.kind not in JUDGED:
         why = f"queues of kind {series.kind} are not judged"
-        yield undecided(
-            series,
-            "",
-            why,
-            queue_seen_since(state, snapshot, series),
-            ADVICE_BY_KIND[QueueKind(series.kind)],
-        )
-        return
+        since = queue_seen_since(state, snapshot, series)
+        advice = ADVICE_BY_KIND[QueueKind(series.kind)]
+        yield undecided(series, "", why, since, advice)
+    else:
+        yield from undecided_queue(state, snapshot, series)
+        yield from undecided_clients(state, snapshot, series, clients)
+
+
+def undecided_queue(
+    state: State, snapshot: Snapshot, series: QueueSeries
+) -> Iterator[ActiveCondition]:
+    """The condition `unknown` of a queue that was seen at too few polls."""
     key = state.queues.grouping.key_of(series)
-    warm_up = state.judgement.warm_up
-    young = too_young(state, snapshot, series, "", warm_up.queues, key)
-    if young is not None:
-        yield young
-    here = (series.address, series.queue)
-    told = {
-        one.client
-        for one in state.judgement.conditions
-        if (one.address, one.queue) == here
-    }
-    numbers = snapshot.consumers is not None and "buffered" in snapshot.consumers
+    seen = state.judgement.warm_up.queues
+    condition = too_young(state, snapshot, series, "", seen, key)
+    if condition is not None:
+        yield condition
+
+
+def undecided_clients(
+    state: State, snapshot: Snapshot, series: QueueSeries, clients: Iterable[str]
+) -> Iterator[ActiveCondition]:
+    """The conditions `unknown` of these clients of a queue; a client with another condition has none."""
+    place = (series.address, series.queue)
+    troubled = clients_with_conditions(state, place)
+    consumers = snapshot.consumers
+    has_numbers = consumers is not None and "buffered" in consumers
+    seen = state.judgement.warm_up.clients
     for client in clients:
-        if client in told:
+        if client in troubled:
             continue
-        key = state.consumers.clients.key_of(ClientSeries(series.broker, *here, client))
-        found = too_young(state, snapshot, series, client, warm_up.clients, key)
-        if not numbers:
-            since = on_agents_clock(state, snapshot, warm_up.clients.since_of(key))
-            found = undecided(series, client, NO_NUMBERS, since, ADVICE_NO_NUMBERS)
-        if found is not None:
-            yield found
+        key = state.consumers.clients.key_of(
+            ClientSeries(series.broker, *place, client)
+        )
+        if not has_numbers:
+            yield undecided(
+                series,
+                client,
+                NO_NUMBERS,
+                on_agents_clock(state, snapshot, seen.since_of(key)),
+                ADVICE_NO_NUMBERS,
+            )
+            continue
+        condition = too_young(state, snapshot, series, client, seen, key)
+        if condition is not None:
+            yield condition
+
+
+def clients_with_conditions(state: State, place: tuple[str, str]) -> set[str]:
+    """The clients of a queue that have a condition. place: its address and name."""
+    return {
+        condition.client
+        for condition in state.judgement.conditions
+        if (condition.address, condition.queue) == place
+    }
 
 
 def too_young(
@@ -276,15 +360,23 @@ def too_young(
     seen: SeenPolls,
     key: int | None,
 ) -> ActiveCondition | None:
-    """The queue or client whose row has this key, where it was `seen` at fewer polls than it takes."""
+    """The condition `unknown` of a queue or client that was seen at fewer polls than it takes; else None.
+
+    Args:
+        state: of the broker.
+        snapshot: the last poll.
+        series: the queue.
+        client: empty: the queue itself.
+        seen: the polls that have seen queues, or clients.
+        key: of the row of the queue or client; None where it has none.
+    """
     polls = POLLS if key is None else seen.polls_of(key)
     if polls >= POLLS:
         return None
     first_seen = on_agents_clock(state, snapshot, seen.since_of(key))
     why = f"seen at {polls} of the {POLLS} polls that it takes"
-    return undecided(
-        series, client, why, first_seen, ADVICE_YOUNG, {"polls": float(polls)}
-    )
+    evidence = {"polls": float(polls)}
+    return undecided(series, client, why, first_seen, ADVICE_YOUNG, evidence)
 
 
 def undecided(
@@ -295,15 +387,32 @@ def undecided(
     advice: str,
     evidence: Mapping[str, float] = MappingProxyType({}),
 ) -> ActiveCondition:
-    """since: when this began, by the agent's clock: the same at each read while it lasts."""
-    where = (series.broker, series.address, series.queue, client)
+    """The condition `unknown`.
+
+    Args:
+        series: the queue.
+        client: empty: the queue itself.
+        why: nothing is judged.
+        since: when this began, by the agent's clock: the same at each read while it lasts.
+        advice: what to do.
+        evidence: numbers.
+    """
     return ActiveCondition(
-        UNKNOWN.name, *where, Severity.INFO, since, evidence, why=why, advice=advice
+        UNKNOWN.name,
+        series.broker,
+        series.address,
+        series.queue,
+        client,
+        Severity.INFO,
+        since,
+        evidence,
+        why=why,
+        advice=advice,
     )
 
 
 def unjudged_since(state: State, snapshot: Snapshot) -> float:
-    """The last poll that was judged; where none ever was, the first that could not be. By the agent's clock."""
+    """When the last poll was judged; where none ever was, the first that could not be. By the agent's clock."""
     judged_last = state.judgement.seen.times.now
     if np.isfinite(judged_last):
         return float(judged_last - state.clock.applied)
@@ -322,18 +431,16 @@ def queue_seen_since(state: State, snapshot: Snapshot, series: QueueSeries) -> f
         if judgement.openmq_account.watched
         else judgement.account.books
     )
-    if (
-        key is not None and account.index is grouping.source
-    ):  # which outlives a restart of the agent
-        at = int(grouping.index.positions(np.array([key], np.int64))[0])
-        seen = float(np.fmin.reduce(account.since[grouping.member == at], initial=seen))
+    # The account outlives a restart of the agent.
+    if key is not None and account.index is grouping.source:
+        row = int(grouping.index.positions(np.array([key], np.int64))[0])
+        accounted = account.since[grouping.member == row]
+        seen = float(np.fmin.reduce(accounted, initial=seen))
     return on_agents_clock(state, snapshot, seen)
 
 
 def on_agents_clock(state: State, snapshot: Snapshot, moment_of_broker: float) -> float:
-    """The moment of the broker by the clock of the agent; that of the last poll where there is none."""
-    return (
-        snapshot.stamp
-        if np.isnan(moment_of_broker)
-        else moment_of_broker - state.clock.applied
-    )
+    """A moment of the broker's clock by the clock of the agent; that of the last poll where it is NaN."""
+    if np.isnan(moment_of_broker):
+        return snapshot.stamp
+    return moment_of_broker - state.clock.applied

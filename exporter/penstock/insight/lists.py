@@ -1,14 +1,14 @@
-"""Queues, clients, consumers and conditions as lists: chosen, sorted and cut over all brokers first, then made; and one
-client over all queues.
+"""Queues, clients, consumers and conditions as lists, and one client over all queues.
 
-There may be tens of thousands of rows; only those that are shown are worked out.
+Rows are chosen, sorted and cut over all brokers first, then made: there may be tens of thousands, and only those that
+are shown are worked out.
 """
 
 import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from msgspec import UNSET, UnsetType
@@ -16,6 +16,7 @@ from msgspec import UNSET, UnsetType
 from penstock.conditions.condition import ActiveCondition, Severity
 from penstock.conditions.unknown import UNKNOWN
 from penstock.core.table import Column, Mask, Positions, Table
+from penstock.incidents.incident import Incident
 from penstock.insight import answers, explain
 from penstock.insight.answers import (
     Client,
@@ -27,6 +28,7 @@ from penstock.insight.answers import (
     columns,
 )
 from penstock.insight.broker_view import BrokerView, json_number
+from penstock.model import ConsumerRow
 from penstock.series.labels import (
     CLIENT,
     QUEUE,
@@ -46,6 +48,7 @@ TIMES: Final = ("last_delivery", "last_acknowledgement")
 MOST: Final = 200
 """Conditions, queues, addresses and connections of one client that are shown."""
 
+QUEUE_NAMES: Final = ("broker", "address", "queue", "owner", "team")
 CLIENT_NAMES: Final = ("address", "queue", "client")
 OF_CONSUMER: Final = (
     "address",
@@ -63,6 +66,7 @@ CONSUMER_SORTS: Final = (WORST, "client", "queue", "consumer", *columns(Consumer
 
 RowT = TypeVar("RowT")
 Conditions = Mapping[int, Sequence[ActiveCondition]]
+"""By the position of a label."""
 SeriesOf = Callable[[BrokerView, int], answers.TimeSeries | UnsetType | None]
 """The last values of the row at a position."""
 
@@ -86,14 +90,20 @@ class ListQuery:
     """Rows to pass over."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RowSource(Generic[RowT]):
     """The rows of one broker as columns: there may be tens of thousands, and only those that are shown are worked out.
 
-    labels: address, queue and client by which they are chosen. member: position of each row's label, HIDDEN where the
-    row is not shown. conditions: by position of the label. label_names, row_names: fields of labels and of rows in
-    which a text is looked for. columns: by the name of each sort. held: the column that counts after severity. row: of
-    a position, with its conditions.
+    Attributes:
+        labels: address, queue and client by which rows are chosen.
+        member: (rows,) position of the row's label; HIDDEN where the row is not shown.
+        rows: the texts of each.
+        conditions: by the position of the label.
+        label_names: fields of labels in which a text is searched.
+        row_names: fields of rows in which it is searched.
+        columns: (rows,) numbers to sort by, by name.
+        size_name: the column that sorts rows of the same severity.
+        make: the answer for the row at a position, with its conditions.
     """
 
     labels: Sequence[Any]
@@ -101,23 +111,63 @@ class RowSource(Generic[RowT]):
     rows: Sequence[Any]
     conditions: Conditions
     label_names: tuple[str, ...]
-    row_names: tuple[str, ...]
+    row_names: tuple[str, ...] = ()
     columns: Mapping[str, Column]
-    held: str
-    row: Callable[[int, Sequence[ActiveCondition]], RowT]
+    size_name: str
+    make: Callable[[int, Sequence[ActiveCondition]], RowT]
+
+    def column(self, name: str) -> Column:
+        """(rows,) The numbers of this name; NaN where there is no such column."""
+        if name in self.columns:
+            return self.columns[name]
+        return np.full(len(self.rows), np.nan)
+
+    def severity(self) -> Column:
+        """(rows,) The worst that is active: 0 nothing, 1 a notice, 2 a warning, 3 critical."""
+        # One more, so that the last is for the rows that are not shown.
+        worst = np.zeros(len(self.labels) + 1)
+        for label, conditions in self.conditions.items():
+            worst[label] = worst_of(conditions)
+        return worst[self.member]
+
+    def of_labels(self, mask: Mask) -> Mask:
+        """(rows,) True where the row's label is one of these. mask: of the labels."""
+        # One more, so that the last is for the rows that are not shown.
+        return np.asarray(np.append(mask, np.False_)[self.member])
+
+    def answer(self, row: int) -> RowT:
+        """The answer for the row at this position."""
+        return self.make(row, self.conditions.get(int(self.member[row]), ()))
+
+
+def worst_of(conditions: Sequence[ActiveCondition]) -> int:
+    """The worst severity of these as a number from 1; 0 where none is active. Silenced ones do not count."""
+    return max(
+        (each.severity + 1 for each in conditions if not each.silenced), default=0
+    )
+
+
+class Listed(NamedTuple, Generic[RowT]):
+    """Rows of a list, and how many there are beyond the limit too."""
+
+    rows: list[RowT]
+    total: int
 
 
 def no_series(_: BrokerView, __: int) -> UnsetType:
+    """No last values: they are not asked for."""
     return UNSET
+
+
+# --- the lists
 
 
 def queue_list(
     views: Sequence[BrokerView], query: ListQuery, recent: SeriesOf = no_series
 ) -> answers.QueueList:
     """At most `query.limit` queues."""
-    sources = [
-        _queues(view, recent, unknown=query.condition == UNKNOWN.name) for view in views
-    ]
+    with_unknown = query.condition == UNKNOWN.name
+    sources = [_queues(view, recent, unknown=with_unknown) for view in views]
     return answers.QueueList(*_listed(sources, query))
 
 
@@ -125,21 +175,17 @@ def client_list(
     views: Sequence[BrokerView], query: ListQuery, recent: SeriesOf = no_series
 ) -> answers.ClientList:
     """At most `query.limit` clients, one row for each queue they consume from."""
-    return answers.ClientList(
-        *_listed([_clients(view, recent) for view in views], query)
-    )
+    sources = [_clients(view, recent) for view in views]
+    return answers.ClientList(*_listed(sources, query))
 
 
 def consumer_list(
     views: Sequence[BrokerView], query: ListQuery
 ) -> answers.ConsumerList:
     """At most `query.limit` of all consumers, also of those that /metrics sums."""
-    return answers.ConsumerList(
-        *_listed(
-            [source for view in views if (source := _consumers(view)) is not None],
-            query,
-        )
-    )
+    sources = [_consumers(view) for view in views]
+    read_sources = [source for source in sources if source is not None]
+    return answers.ConsumerList(*_listed(read_sources, query))
 
 
 def condition_list(
@@ -149,98 +195,116 @@ def condition_list(
 
     `query.text` is part of the name of address, queue, client or condition.
     """
-    found = [
-        (one, view)
+    fitting = [
+        (condition, view)
         for view in views
-        for one in view.conditions
-        if not one.silenced and _fits(one, query)
+        for condition in view.conditions
+        if not condition.silenced and _fits(condition, query)
     ]
-    chosen = heapq.nsmallest(
-        query.offset + query.limit,
-        found,
-        key=lambda pair: (-pair[0].severity, pair[0].since, pair[0].queue),
-    )
-    return answers.ConditionList(
-        [explain.listed(one, view) for one, view in chosen[query.offset :]], len(found)
-    )
+
+    def worst_first(pair: tuple[ActiveCondition, BrokerView]) -> tuple[Any, ...]:
+        condition = pair[0]
+        return -condition.severity, condition.since, condition.queue
+
+    chosen = heapq.nsmallest(query.offset + query.limit, fitting, key=worst_first)
+    rows = [
+        explain.listed(condition, view) for condition, view in chosen[query.offset :]
+    ]
+    return answers.ConditionList(rows, len(fitting))
 
 
 def incident_list(
     views: Sequence[BrokerView], query: ListQuery
 ) -> answers.IncidentList:
     """At most `query.limit`, the worst first. `query.text`: part of the name of the root, its kind or a victim."""
-    found = [
-        replace(one, stale=None if view.stale is UNSET else view.stale)
-        for view in views
-        for one in explain.incidents_in_full(view, view.incidents.told)
-        if query.text.casefold()
-        in " ".join((one.object, one.kind, *one.victims)).casefold()
-    ]
-    found.sort(key=lambda one: (-Severity[one.severity.upper()], one.begin))
-    total = len(found) + sum(view.incidents.beyond for view in views)
-    return answers.IncidentList(found[query.offset :][: query.limit], total)
+    part = query.text.casefold()
+    fitting = []
+    for view in views:
+        stale = None if view.stale is UNSET else view.stale
+        for incident in explain.incidents_in_full(view, view.incidents.told):
+            names = " ".join((incident.object, incident.kind, *incident.victims))
+            if part in names.casefold():
+                fitting.append(replace(incident, stale=stale))
+    fitting.sort(key=by_severity_and_begin)
+    total = len(fitting) + sum(view.incidents.beyond for view in views)
+    return answers.IncidentList(fitting[query.offset :][: query.limit], total)
+
+
+def by_severity_and_begin(incident: Incident) -> tuple[int, float]:
+    """The key that sorts incidents: the worst first, then the oldest."""
+    return -Severity[incident.severity.upper()], incident.begin
 
 
 def broker_numbers(view: BrokerView) -> dict[str, answers.Number]:
     """The sums of a broker's queues, and how many of its conditions are critical or warnings."""
-    found: dict[str, answers.Number] = {
-        f"{name}s": len(view.tables[name])
-        for name in ("queue", "client")
-        if name in view.tables
-    }
+    numbers: dict[str, answers.Number] = {}
+    for name in ("queue", "client"):
+        if name in view.tables:
+            numbers[f"{name}s"] = len(view.tables[name])
     if "queue" in view.tables:
         queues = view.tables["queue"]
-        found |= {
-            name: json_number(np.nansum(queues.columns[name])) or 0
-            for name in SUMS
-            if name in queues
-        }
-    severities = [one.severity for one in view.conditions if not one.silenced]
-    return found | {
-        "critical": severities.count(Severity.CRITICAL),
-        "warning": severities.count(Severity.WARNING),
-    }
+        for name in SUMS:
+            if name in queues:
+                numbers[name] = json_number(np.nansum(queues.columns[name])) or 0
+    severities = [each.severity for each in view.conditions if not each.silenced]
+    numbers["critical"] = severities.count(Severity.CRITICAL)
+    numbers["warning"] = severities.count(Severity.WARNING)
+    return numbers
 
 
-def _fits(one: ActiveCondition, query: ListQuery) -> bool:
-    asked = {
-        "address": one.address,
-        "queue": one.queue,
-        "client": one.client,
-        "condition": one.name,
+def _fits(condition: ActiveCondition, query: ListQuery) -> bool:
+    """Whether the condition is one of those that are asked for."""
+    names = {
+        "address": condition.address,
+        "queue": condition.queue,
+        "client": condition.client,
+        "condition": condition.name,
     }
+    if any(getattr(query, field) not in ("", name) for field, name in names.items()):
+        return False
     part = query.text.casefold()
-    return all(getattr(query, name) in ("", is_) for name, is_ in asked.items()) and (
-        not part or any(part in is_.casefold() for is_ in asked.values())
-    )
+    return not part or any(part in name.casefold() for name in names.values())
 
 
-# --- of several processes
+# --- lists of several processes
 
 
 def first_rows(query: ListQuery) -> ListQuery:
-    """What each is asked of its brokers, so that `merged` can give what `query` asks of all."""
+    """The query for each process, so that `merged` can give the rows that `query` asks of all of them."""
     return replace(query, offset=0, limit=query.offset + query.limit)
+
+
+def merged(parts: Sequence[Any], query: ListQuery, brokers: Sequence[str]) -> Any:
+    """One list of the lists that `first_rows` gave.
+
+    Args:
+        parts: at least one, all of the same type.
+        query: what is asked of all.
+        brokers: all, in the order in which equal rows are.
+    """
+    place = {broker: i for i, broker in enumerate(brokers)}
+    key, ascends = _order_of(parts[0], query)
+    rows: list[Any] = [row for part in parts for row in part.rows]
+    rows.sort(key=lambda row: place.get(row.broker, len(place)))
+    rows.sort(key=key, reverse=not ascends)
+    total = sum(part.total for part in parts)
+    return type(parts[0])(rows[query.offset : query.offset + query.limit], total)
 
 
 def _order_of(part: Any, query: ListQuery) -> tuple[Callable[[Any], Any], bool]:
     """The key by which the rows of a list like `part` are sorted, and whether it ascends."""
-    name = query.sort.removeprefix("-")
-    ascends = (name in NAMES) != query.sort.startswith("-")
+    name, ascends = sort_of(query.sort)
     sign = 1.0 if ascends else -1.0
-    size_field = "messages" if isinstance(part, answers.QueueList) else "buffered"
+    size_name = "messages" if isinstance(part, answers.QueueList) else "buffered"
 
     def of_condition(row: Any) -> Any:
         return -Severity[row.severity.upper()], row.since, row.queue
-
-    def of_incident(row: Any) -> Any:
-        return -Severity[row.severity.upper()], row.begin
 
     def of_name(row: Any) -> Any:
         return getattr(row, name).casefold(), row.queue, getattr(row, "client", "")
 
     def of_worst(row: Any) -> Any:
-        size = np.nan_to_num(_known(row, size_field))
+        size = np.nan_to_num(_known(row, size_name))
         return sign * _worst(row.conditions, query), sign * size
 
     def of_number(row: Any) -> Any:
@@ -250,37 +314,31 @@ def _order_of(part: Any, query: ListQuery) -> tuple[Callable[[Any], Any], bool]:
     if isinstance(part, answers.ConditionList):
         return of_condition, True
     if isinstance(part, answers.IncidentList):
-        return of_incident, True
+        return by_severity_and_begin, True
     if name in NAMES:
         return of_name, ascends
-    if name == WORST:
-        return of_worst, True
-    return of_number, True
+    return (of_worst if name == WORST else of_number), True
 
 
-def merged(parts: Sequence[Any], query: ListQuery, brokers: Sequence[str]) -> Any:
-    """One list of those that `first_rows` gave. brokers: all, in the order in which equal rows are."""
-    key, ascends = _order_of(parts[0], query)
-    place = {broker: n for n, broker in enumerate(brokers)}
-    rows: list[Any] = [row for part in parts for row in part.rows]
-    rows.sort(key=lambda row: place.get(row.broker, len(place)))
-    rows.sort(key=key, reverse=not ascends)
-    return type(parts[0])(
-        rows[query.offset : query.offset + query.limit],
-        sum(part.total for part in parts),
-    )
+def sort_of(sort: str) -> tuple[str, bool]:
+    """The name of a sort, and whether it ascends: names do, numbers do not; a minus turns that round."""
+    name = sort.removeprefix("-")
+    return name, (name in NAMES) != sort.startswith("-")
 
 
 def _worst(conditions: Sequence[answers.ConditionSummary], query: ListQuery) -> int:
-    """As `_severity`; what is unknown of a queue counts only where it is looked for."""
+    """The worst severity as `worst_of`; `unknown` counts only where the query asks for it."""
     left_out = "" if query.condition == UNKNOWN.name else UNKNOWN.name
-    counted = (
-        one for one in conditions if not one.silenced and one.condition != left_out
-    )
-    return max((Severity[one.severity.upper()] + 1 for one in counted), default=0)
+    severities = [
+        Severity[each.severity.upper()] + 1
+        for each in conditions
+        if not each.silenced and each.condition != left_out
+    ]
+    return max(severities, default=0)
 
 
 def _known(row: Any, column: str) -> float:
+    """The number of a row; NaN where it is not known or there is no such column."""
     value = getattr(row, column)
     return np.nan if value is None or value is UNSET else float(value)
 
@@ -288,315 +346,329 @@ def _known(row: Any, column: str) -> float:
 # --- choosing and sorting
 
 
-def _listed(
-    sources: Sequence[RowSource[RowT]], query: ListQuery
-) -> tuple[list[RowT], int]:
-    """The rows, and how many fit."""
+def _listed(sources: Sequence[RowSource[RowT]], query: ListQuery) -> Listed[RowT]:
+    """The rows of all brokers that fit, sorted and cut."""
     chosen = [_chosen(source, query) for source in sources]
-    of = np.repeat(np.arange(len(sources)), [len(at) for at in chosen])
-    at = np.concatenate([np.empty(0, np.intp), *chosen])
-    order = _order(sources, chosen, query.sort)[
-        query.offset : query.offset + query.limit
+    rows = np.concatenate([np.empty(0, np.intp), *chosen])
+    source_of = np.repeat(np.arange(len(sources)), [len(part) for part in chosen])
+    order = _order(sources, chosen, query.sort)
+    order = order[query.offset : query.offset + query.limit]
+    shown_rows = [
+        sources[source].answer(row)
+        for source, row in zip(
+            source_of[order].tolist(), rows[order].tolist(), strict=True
+        )
     ]
-    shown = [
-        (sources[n], i)
-        for n, i in zip(of[order].tolist(), at[order].tolist(), strict=True)
-    ]
-    return [
-        source.row(i, source.conditions.get(int(source.member[i]), ()))
-        for source, i in shown
-    ], len(at)
+    return Listed(shown_rows, len(rows))
 
 
 def _chosen(source: RowSource[Any], query: ListQuery) -> Positions:
     """Positions of the rows that fit."""
     labels = source.labels
-    size = len(source.labels)
-    fits = np.ones(size, np.bool_)
-    for name in ("address", "queue", "client"):
-        if text := getattr(query, name):
-            fits &= np.fromiter(
-                (getattr(row, name, "") == text for row in labels), np.bool_, size
-            )
+    fits = np.ones(len(labels), np.bool_)
+    for field in ("address", "queue", "client"):
+        name = getattr(query, field)
+        if name:
+            same = (getattr(row, field, "") == name for row in labels)
+            fits &= np.fromiter(same, np.bool_, len(labels))
     if query.condition:
-        having = [
-            i
-            for i, here in source.conditions.items()
-            if any(one.name == query.condition for one in here)
-        ]
-        fits &= _where(size, having)
-    # One more, so that the last is for the rows that are not shown.
-    rows = np.append(fits, np.False_)[source.member]
+        fits &= _with_condition(source, lambda name: name == query.condition)
+    rows = source.of_labels(fits)
     if query.text:
         rows &= _named(source, query.text.casefold())
     return np.flatnonzero(rows)
 
 
 def _named(source: RowSource[Any], part: str) -> Mask:
-    """The rows in one of whose names `part` is, or in that of a condition."""
-    size = len(source.labels)
-    found = _where(
-        size,
-        [
-            i
-            for i, here in source.conditions.items()
-            if any(part in one.name for one in here)
-        ],
-    )
-    for name in source.label_names:
-        found |= _containing(source.labels, name, part)
-    rows: Mask = np.append(found, np.False_)[source.member]
-    for name in source.row_names:
-        rows |= _containing(source.rows, name, part)
+    """(rows,) True where the part is in a name of the row or of one of its conditions."""
+    labels = _with_condition(source, lambda name: part in name)
+    for field in source.label_names:
+        labels |= _containing(source.labels, field, part)
+    rows = source.of_labels(labels)
+    for field in source.row_names:
+        rows |= _containing(source.rows, field, part)
     return rows
 
 
-def _containing(rows: Sequence[Any], name: str, part: str) -> Mask:
-    return np.fromiter(
-        (part in text.casefold() for text in map(attrgetter(name), rows)),
-        np.bool_,
-        len(rows),
-    )
-
-
-def _where(size: int, at: Sequence[int]) -> Mask:
-    mask = np.zeros(size, np.bool_)
-    mask[list(at)] = True
+def _with_condition(source: RowSource[Any], is_named: Callable[[str], bool]) -> Mask:
+    """(labels,) True where a condition is active whose name fits."""
+    mask = np.zeros(len(source.labels), np.bool_)
+    for label, conditions in source.conditions.items():
+        mask[label] = any(is_named(condition.name) for condition in conditions)
     return mask
+
+
+def _containing(rows: Sequence[Any], field: str, part: str) -> Mask:
+    """(rows,) True where the part is in this text of the row, in any case."""
+    texts = map(attrgetter(field), rows)
+    contains = (part in text.casefold() for text in texts)
+    return np.fromiter(contains, np.bool_, len(rows))
 
 
 def _order(
     sources: Sequence[RowSource[Any]], chosen: Sequence[Positions], sort: str
 ) -> Positions:
-    """The order of all chosen rows; what is not known comes last, equals stay as they are."""
-    name = sort.removeprefix("-")
-    sign = 1.0 if (name in NAMES) != sort.startswith("-") else -1.0
+    """The order of all chosen rows; unknown numbers come last, equal rows stay as they are.
+
+    Args:
+        sources: of each broker.
+        chosen: positions of the chosen rows of each source.
+        sort: the name of the sort, with a minus where it is turned round.
+    """
+    name, ascends = sort_of(sort)
+    sign = 1.0 if ascends else -1.0
     pairs = list(zip(sources, chosen, strict=True))
     if name in NAMES:
-        keys = [key for source, at in pairs for key in _names(source, name, at)]
-        return np.array(
-            sorted(range(len(keys)), key=keys.__getitem__, reverse=sign < 0), np.intp
-        )
+        return _order_by_name(pairs, name, ascends=ascends)
     if name == WORST:
-        held = _joined(
-            [np.nan_to_num(_column(source, source.held)[at]) for source, at in pairs]
-        )
-        return np.lexsort(
-            (
-                sign * held,
-                sign * _joined([_severity(source)[at] for source, at in pairs]),
-            )
-        )
-    values = _joined([_column(source, name)[at] for source, at in pairs])
+        severity = _joined([source.severity()[rows] for source, rows in pairs])
+        sizes = [source.column(source.size_name)[rows] for source, rows in pairs]
+        size = np.nan_to_num(_joined(sizes))
+        return np.lexsort((sign * size, sign * severity))
+    values = _joined([source.column(name)[rows] for source, rows in pairs])
     return np.lexsort((sign * values, np.isnan(values)))
 
 
+def _order_by_name(
+    pairs: Sequence[tuple[RowSource[Any], Positions]], name: str, *, ascends: bool
+) -> Positions:
+    """The order of all chosen rows by a name. pairs: of each broker the rows, and the positions of the chosen ones."""
+    keys = [key for source, rows in pairs for key in _names(source, name, rows)]
+    order = sorted(range(len(keys)), key=keys.__getitem__, reverse=not ascends)
+    return np.array(order, np.intp)
+
+
 def _names(
-    source: RowSource[Any], name: str, at: Positions
+    source: RowSource[Any], name: str, rows: Positions
 ) -> Iterator[tuple[str, str, str]]:
-    for i in at.tolist():
+    """The keys that sort these rows by a name; equal ones by queue and client."""
+    for i in rows.tolist():
         label = source.labels[source.member[i]]
-        row = source.rows[i]
-        first = row.id if name == "consumer" else getattr(label, name, "")
-        yield first.casefold(), label.queue, getattr(label, "client", "")
-
-
-def _column(source: RowSource[Any], name: str) -> Column:
-    return source.columns.get(name, np.full(len(source.rows), np.nan))
-
-
-def _severity(source: RowSource[Any]) -> Column:
-    """Of each row the worst that holds: 0 nothing, 1 a notice, 2 a warning, 3 critical."""
-    worst = np.zeros(len(source.labels) + 1)
-    for i, here in source.conditions.items():
-        worst[i] = max(
-            (one.severity + 1 for one in here if not one.silenced), default=0
-        )
-    return worst[source.member]
+        own_name = source.rows[i].id if name == "consumer" else getattr(label, name, "")
+        yield own_name.casefold(), label.queue, getattr(label, "client", "")
 
 
 def _joined(columns: Sequence[Column]) -> Column:
+    """The columns one after the other."""
     return np.concatenate([np.empty(0), *columns])
 
 
-# --- what there is
+# --- the rows of each list
 
 
 def _queues(view: BrokerView, recent: SeriesOf, *, unknown: bool) -> RowSource[Queue]:
-    """unknown: rows carry this condition to be chosen by; else only those that are shown are asked for it."""
+    """The queues of a broker.
+
+    Args:
+        view: the broker.
+        recent: the last values of a row.
+        unknown: rows have the condition `unknown` to be chosen by; else it is made only for those that are shown.
+    """
     table: Table[QueueSeries] = view.table("queue")
-    read = {
+    rows = table.index.rows.tolist()
+    numbers = {
         name: table.columns[name] for name in columns(Queue) if name in table.columns
     }
-    read |= explain.rates(view) if len(table) else {}
+    if len(table):
+        numbers |= explain.rates(view)
 
     def queue(i: int, conditions: Sequence[ActiveCondition]) -> Queue:
-        row: QueueSeries = table.index.rows[i]
+        row: QueueSeries = rows[i]
         more = () if unknown else explain.unknown_conditions(view, row)
         return Queue(
             state=explain.state_of_row(view, table, i),
             kind=str(row.kind),
-            **named(row, ("broker", "address", "queue", "owner", "team"))
-            | {name: json_number(column[i]) for name, column in read.items()},
+            **named(row, QUEUE_NAMES)
+            | {name: json_number(column[i]) for name, column in numbers.items()},
             conditions=explain.summaries([*conditions, *more]),
             stale=view.stale,
             recent=recent(view, i),
         )
 
-    rows = table.index.rows.tolist()
-    more = (
-        [one for row in rows for one in explain.unknown_conditions(view, row)]
-        if unknown
-        else []
-    )
-    conditions = _by_label(rows, [*view.conditions, *more], QUEUE)
-    names = ("address", "queue", "owner", "team")
+    conditions = list(view.conditions)
+    if unknown:
+        for row in rows:
+            conditions += explain.unknown_conditions(view, row)
     return RowSource(
-        rows, np.arange(len(rows)), rows, conditions, names, (), read, "messages", queue
+        labels=rows,
+        member=np.arange(len(rows)),
+        rows=rows,
+        conditions=_by_label(rows, conditions, QUEUE),
+        label_names=QUEUE_NAMES[1:],
+        columns=numbers,
+        size_name="messages",
+        make=queue,
     )
 
 
 def _clients(view: BrokerView, recent: SeriesOf) -> RowSource[Client]:
+    """The clients of a broker. recent: the last values of a row."""
     table: Table[ClientSeries] = view.table("client")
+    rows = table.index.rows.tolist()
     names = columns(Client)
 
     def client(i: int, conditions: Sequence[ActiveCondition]) -> Client:
-        row: ClientSeries = table.index.rows[i]
         return Client(
             state=explain.state_of_row(view, table, i),
-            **named(row, ("broker", *CLIENT_NAMES))
+            **named(rows[i], ("broker", *CLIENT_NAMES))
             | explain.client_numbers(view, table, names, i),
             conditions=explain.summaries(conditions),
             stale=view.stale,
             recent=recent(view, i),
         )
 
-    rows = table.index.rows.tolist()
-    read = {name: table.columns[name] for name in names if name in table}
-    conditions = _by_label(rows, view.conditions, CLIENT)
     return RowSource(
-        rows,
-        np.arange(len(rows)),
-        rows,
-        conditions,
-        CLIENT_NAMES,
-        (),
-        read,
-        "buffered",
-        client,
+        labels=rows,
+        member=np.arange(len(rows)),
+        rows=rows,
+        conditions=_by_label(rows, view.conditions, CLIENT),
+        label_names=CLIENT_NAMES,
+        columns={name: table.columns[name] for name in names if name in table},
+        size_name="buffered",
+        make=client,
     )
 
 
 def _consumers(view: BrokerView) -> RowSource[Consumer] | None:
     """Every consumer of the last poll, under the labels of its client; None where they were not read."""
     grouping = view.state.consumers.clients
-    if (
-        view.snapshot.consumers is None
-        or grouping.source is not view.snapshot.consumers.index
-    ):
+    consumers = view.snapshot.consumers
+    if consumers is None or grouping.source is not consumers.index:
         return None
-    table = view.snapshot.consumers
-    read = {name: table.columns[name] for name in columns(Consumer) if name in table}
-    read |= {
-        name: read[name] - view.state.clock.applied for name in TIMES if name in read
-    }
+    rows = consumers.index.rows.tolist()
+    labels = grouping.index.rows.tolist()
+    numbers = _consumer_numbers(view, consumers)
+    shown_numbers = Table(consumers.index, numbers)
     clients: Table[ClientSeries] = view.table("client")
 
     def consumer(i: int, conditions: Sequence[ActiveCondition]) -> Consumer:
-        row = table.index.rows[i]
-        series: ClientSeries = grouping.index.rows[grouping.member[i]]
+        row = rows[i]
+        member = int(grouping.member[i])
+        series: ClientSeries = labels[member]
         return Consumer(
-            state=explain.state_of_row(view, clients, int(grouping.member[i])),
+            state=explain.state_of_row(view, clients, member),
             broker=series.broker,
             client=series.client,
             consumer=row.id,
-            **named(row, OF_CONSUMER) | explain.numbers_at(known, tuple(read), i),
+            **named(row, OF_CONSUMER)
+            | explain.numbers_at(shown_numbers, tuple(numbers), i),
             conditions=explain.summaries(conditions),
             stale=view.stale,
         )
 
-    known = Table(table.index, read)
-    labels = grouping.index.rows.tolist()
-    rows = table.index.rows.tolist()
-    conditions = _by_label(labels, view.conditions, CLIENT)
-    own = ("id", "remote_host")
     return RowSource(
-        labels,
-        grouping.member,
-        rows,
-        conditions,
-        CLIENT_NAMES,
-        own,
-        read,
-        "buffered",
-        consumer,
+        labels=labels,
+        member=grouping.member,
+        rows=rows,
+        conditions=_by_label(labels, view.conditions, CLIENT),
+        label_names=CLIENT_NAMES,
+        row_names=("id", "remote_host"),
+        columns=numbers,
+        size_name="buffered",
+        make=consumer,
     )
 
 
+def _consumer_numbers(
+    view: BrokerView, consumers: Table[ConsumerRow]
+) -> dict[str, Column]:
+    """(consumers,) The columns that are shown of consumers; times by the agent's clock."""
+    numbers = {
+        name: consumers.columns[name] for name in columns(Consumer) if name in consumers
+    }
+    for name in TIMES:
+        if name in numbers:
+            numbers[name] = numbers[name] - view.state.clock.applied
+    return numbers
+
+
 def named(row: Any, names: Sequence[str]) -> dict[str, Any]:
-    """Its texts that the answer has under the same names."""
+    """The texts of a row that the answer has under the same names."""
     return {name: getattr(row, name) for name in names}
 
 
 def _by_label(
     labels: Sequence[Any],
     conditions: Sequence[ActiveCondition],
-    name: Callable[[Any], Any],
+    name_of: Callable[[Any], Any],
 ) -> Conditions:
-    """Conditions by the position of the label that has the same name."""
+    """Conditions by the position of the label that has the same name.
+
+    Args:
+        labels: of queues or clients.
+        conditions: that are active.
+        name_of: the name of a label, or of a condition.
+    """
     if not conditions:
         return {}
-    given: dict[Any, list[ActiveCondition]] = {}
-    for one in conditions:
-        given.setdefault(name(one), []).append(one)
-    queues = {one.queue for one in conditions}
+    by_name: dict[Any, list[ActiveCondition]] = {}
+    for condition in conditions:
+        by_name.setdefault(name_of(condition), []).append(condition)
+    queues = {condition.queue for condition in conditions}
     return {
-        i: given[name(row)]
+        i: by_name[name_of(row)]
         for i, row in enumerate(labels)
-        if row.queue in queues and name(row) in given
+        if row.queue in queues and name_of(row) in by_name
     }
 
 
 # --- one client
 
 
-def client_view(view: BrokerView, client: str, known: answers.Knowledge) -> ClientView:
+def client_view(
+    view: BrokerView, client: str, knowledge: answers.Knowledge
+) -> ClientView:
     """All that is known of a client. NotFound: there is no such client; the hint names similar ones."""
-    producers: Table[ProducerSeries] = view.table("producer")
-    connections: Table[ConnectionSeries] = view.table("connection")
     queues = client_list([view], ListQuery(client=client, limit=MOST))
-    conditions = [one for one in view.conditions if one.client == client]
-    sends = [i for i, row in enumerate(producers.index) if row.client == client]
-    through = [i for i, row in enumerate(connections.index) if row.client == client]
-    if not (queues.total or conditions or sends or through):
-        names = {
-            row.client
-            for table in ("client", "producer")
-            for row in view.table(table).index
-        }
-        raise view.missing("client", client, sorted(names))
+    conditions = [each for each in view.conditions if each.client == client]
+    targets = _targets(view, client)
+    connections = _connections(view, client)
+    if not (queues.total or conditions or targets or connections):
+        raise view.missing("client", client, sorted(_client_names(view)))
     return ClientView(
         broker=view.policy.broker,
         client=client,
         stamp=round(view.snapshot.stamp, 3),
-        knowledge=known,
+        knowledge=knowledge,
         conditions=explain.in_full(view, conditions, explain.listed, MOST),
         queues=queues.rows,
         queues_left_out=queues.total - len(queues.rows),
-        sends_to=[
-            Target(
-                producers.index.rows[i].address, json_number(producers["produced"][i])
-            )
-            for i in sends[:MOST]
-        ],
-        connections=[
-            ClientConnection(
-                **named(
-                    connections.index.rows[i],
-                    ("connection", "protocol", "user", "remote_host"),
-                )
-                | explain.numbers_at(connections, columns(ClientConnection), i)
-            )
-            for i in through[:MOST]
-        ],
+        sends_to=targets,
+        connections=connections,
     )
+
+
+def _targets(view: BrokerView, client: str) -> list[Target]:
+    """The addresses that the client sends to, with the messages that it produced; at most `MOST`."""
+    producers: Table[ProducerSeries] = view.table("producer")
+    rows = _rows_of(producers, client)
+    return [
+        Target(producers.index.rows[i].address, json_number(producers["produced"][i]))
+        for i in rows[:MOST]
+    ]
+
+
+def _connections(view: BrokerView, client: str) -> list[ClientConnection]:
+    """The connections of the client; at most `MOST`."""
+    connections: Table[ConnectionSeries] = view.table("connection")
+    names = ("connection", "protocol", "user", "remote_host")
+    numbers = columns(ClientConnection)
+    return [
+        ClientConnection(
+            **named(connections.index.rows[i], names)
+            | explain.numbers_at(connections, numbers, i),
+        )
+        for i in _rows_of(connections, client)[:MOST]
+    ]
+
+
+def _rows_of(table: Table[Any], client: str) -> list[int]:
+    """Positions of the rows of the client."""
+    return [i for i, row in enumerate(table.index) if row.client == client]
+
+
+def _client_names(view: BrokerView) -> set[str]:
+    """The names of all clients that consume or produce."""
+    return {
+        row.client for name in ("client", "producer") for row in view.table(name).index
+    }

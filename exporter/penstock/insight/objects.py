@@ -1,181 +1,288 @@
-"""What is known of an object that is no queue: the broker, an address also over several brokers, a connection."""
+"""What is known of an object that is no queue: the broker, an address, a connection, a client."""
 
 import dataclasses
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from msgspec import UNSET
 from msgspec.structs import replace
 
-from penstock.assessment.object_state import ORDER, ObjectState, worst_of
+from penstock.assessment.object_state import ORDER, ObjectState
 from penstock.assessment.states import OF_BROKER, STATE, not_judged
 from penstock.conditions.condition import ActiveCondition, Scope, Severity
 from penstock.conditions.stalled import STALLED
-from penstock.core.table import Index, Positions, Table
+from penstock.core.table import Index, Mask, Positions, Table
 from penstock.incidents.incident import Incident
 from penstock.insight import explain
 from penstock.insight import knowledge as sure
-from penstock.insight.answers import (
-    Fact,
-    Knowledge,
-    ListedCondition,
-    ObjectView,
-    Related,
-    Watched,
-)
-from penstock.insight.broker_view import BrokerView, NotFound, json_number
+from penstock.insight.address_sums import SUMS, AddressSum, clusters, sum_of_address
+from penstock.insight.answers import Fact, Knowledge, ObjectView, Related, Watched
+from penstock.insight.broker_view import BrokerView, json_number
 from penstock.insight.explain import MOST_RELATED
 from penstock.insight.formatting import NAMES, UNITS, counted, moment
 from penstock.insight.knowledge import Concerning, Failing
 from penstock.insight.sheets import sheets_of
-from penstock.model import LinkRow, QueueKind, Role
+from penstock.model import Broker, LinkRow, QueueKind, QueueRow, Role
 from penstock.observation.facts import JUDGED
 from penstock.series.labels import CLIENT, HIDDEN, QUEUE, ProducerSeries, QueueSeries
+
+__all__ = [
+    "AddressSum",
+    "address_sum",
+    "clusters",
+    "explain_address",
+    "explain_broker",
+    "explain_connection",
+    "known_broker",
+    "known_client",
+    "sum_of_address",
+]
 
 FACTS: Mapping[str, Sequence[str]] = {
     kind: names.split() for kind, names in NAMES["facts"].items()
 }
-"""What a table says of an object, by its kind."""
+"""The numbers that a table has of an object, by its kind."""
 EARLY = [ORDER.index(ObjectState.WATCHING), ORDER.index(ObjectState.UNKNOWN)]
-"""What is too early to call healthy, where something is judged at all."""
-UNREAD = (ObjectState.DOWN, ObjectState.STALE)
+"""States that are too early to call healthy, where something is judged at all."""
 NO_CONSUMERS = "it has no consumer, and only consumers are judged"
-SUMS = (
-    "messages",
-    "ready",
-    "delivering",
-    "consumers",
-    "added",
-    "acknowledged",
-    "redistributed",
-)
-MOVED = ("messages", "ready", "added")
-"""What redistribution moves, so that it may be on two brokers by what was read of them at two moments."""
+CONSUMER_NUMBERS = ("buffered", "delivered", "acknowledged")
+"""Numbers that are shown of a connection's consumers."""
+
+ClientName = tuple[str, str, str]
+"""Address, queue and client."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectParts:
+    """What is known of an object.
+
+    Attributes:
+        kind: of the object.
+        name: of the object.
+        facts: numbers and texts of the broker.
+        conditions: that are active on it.
+        related: other objects.
+        knowledge: its state.
+        incidents: of which it is the root or a victim.
+    """
+
+    kind: Literal["broker", "address", "connection"]
+    name: str
+    facts: list[Fact]
+    conditions: Sequence[ActiveCondition]
+    related: list[Related]
+    knowledge: Knowledge
+    incidents: Sequence[Incident]
+
+
+def object_view(view: BrokerView, parts: ObjectParts) -> ObjectView:
+    """The answer about an object."""
+    return ObjectView(
+        broker=view.policy.broker,
+        kind=parts.kind,
+        name=parts.name,
+        stamp=round(view.snapshot.stamp, 3),
+        knowledge=parts.knowledge,
+        facts=parts.facts,
+        conditions=explain.in_full(
+            view, parts.conditions, explain.listed, MOST_RELATED
+        ),
+        related=parts.related,
+        account=[],
+        incidents=explain.incidents_in_full(view, parts.incidents),
+    )
+
+
+# --- the broker
 
 
 def explain_broker(
     view: BrokerView, failing: Failing | None, pair: Iterable[Related] = ()
 ) -> ObjectView:
-    """pair: other brokers that serve the same node id."""
+    """All about the broker.
+
+    Args:
+        view: the broker.
+        failing: why it cannot be read, where that is so.
+        pair: other brokers that serve the same node id.
+    """
     about = view.snapshot.broker
-    facts = []
-    related = [*pair, *links_of(view)]
-    if about is not None:
-        role = next((row.role for row in view.table("broker").index), about.role)
-        texts = {
-            "version": about.product_version or about.version,
-            "role": str(role),
-            "node id": about.node_id,
-        }
-        facts = [Fact(name, text) for name, text in texts.items()]
-        facts += [
-            Fact(name, json_number(getattr(about, name)), UNITS.get(name, ""))
-            for name in FACTS["broker"]
-        ]
-    for severity in (Severity.CRITICAL, Severity.WARNING):
-        count = sum(
-            one.severity is severity and not one.silenced for one in view.conditions
-        )
-        facts.append(Fact(f"{severity.name.lower()} conditions", count))
-    own = [one for one in view.conditions if (one.address, one.queue) == OF_BROKER]
-    known = known_broker(view, failing)
-    return _made(
+    facts = [] if about is None else facts_of_broker(view, about)
+    return object_view(
         view,
-        ("broker", view.policy.broker),
-        facts,
-        own,
-        related,
-        known,
-        view.incidents.told,
+        ObjectParts(
+            kind="broker",
+            name=view.policy.broker,
+            facts=[*facts, *condition_counts(view)],
+            conditions=[each for each in view.conditions if is_of_broker(each)],
+            related=[*pair, *links_of(view)],
+            knowledge=known_broker(view, failing),
+            incidents=view.incidents.told,
+        ),
     )
 
 
+def facts_of_broker(view: BrokerView, about: Broker) -> list[Fact]:
+    """Version, role, node id and numbers of the broker."""
+    roles = [row.role for row in view.table("broker").index]
+    role = roles[0] if roles else about.role
+    facts = [
+        Fact("version", about.product_version or about.version),
+        Fact("role", str(role)),
+        Fact("node id", about.node_id),
+    ]
+    for name in FACTS["broker"]:
+        number = json_number(getattr(about, name))
+        facts.append(Fact(name, number, UNITS.get(name, "")))
+    return facts
+
+
+def condition_counts(view: BrokerView) -> Iterator[Fact]:
+    """How many critical conditions and warnings are active, without silenced ones."""
+    severities = [each.severity for each in view.conditions if not each.silenced]
+    for severity in (Severity.CRITICAL, Severity.WARNING):
+        name = f"{severity.name.lower()} conditions"
+        yield Fact(name, severities.count(severity))
+
+
+def is_of_broker(condition: ActiveCondition) -> bool:
+    """Whether the condition is of the broker itself."""
+    return (condition.address, condition.queue) == OF_BROKER
+
+
 def known_broker(view: BrokerView, failing: Failing | None) -> Knowledge:
-    """Of a broker with all that is on it: it is no better than the worst of its queues.
+    """The state of a broker with all that is on it: it is no better than the worst of its queues.
 
     A queue that was only just found makes it no worse than watched: it is judged at the next polls.
     """
     about = view.snapshot.broker
     if about is not None and about.role is Role.PASSIVE:
-        on = f"it is passive and serves no client; last read at {moment(view.snapshot.stamp)}"
-        return _known(
-            view, Concerning(view.conditions, judged=on), failing, broker=True
-        )
+        stamp = moment(view.snapshot.stamp)
+        judged = f"it is passive and serves no client; last read at {stamp}"
+        concerning = Concerning(view.conditions, judged=judged)
+        return _known(view, concerning, failing, broker=True)
     index = view.table("queue").index
-    judged = np.flatnonzero(index.column("judged", lambda row: row.kind in JUDGED) > 0)
-    why = _not_judged(view, ((row, "") for row in index.rows[judged])) or not_read(view)
-    parts = Concerning(
-        view.conditions, view.incidents.told, why, watched_of(view), judged_on(view)
+    is_judged = index.column("judged", lambda row: row.kind in JUDGED) > 0
+    rows = np.flatnonzero(is_judged)
+    why = _not_judged(view, ((row, "") for row in index.rows[rows]))
+    concerning = _concerning(
+        view, view.conditions, view.incidents.told, why or not_read(view)
     )
-    return _known(view, parts, failing, judged, broker=True)
+    return _known(view, concerning, failing, rows, broker=True)
 
 
 def not_read(view: BrokerView) -> str:
     """The parts of the broker that could not be read at the last poll, and why; empty where all were."""
-    failed = {
-        name: one.error for name, one in view.snapshot.collectors.items() if one.error
+    errors = [
+        f"{name} could not be read: {collector.error}"
+        for name, collector in view.snapshot.collectors.items()
+        if collector.error
+    ]
+    return "; ".join(errors)
+
+
+def linked(view: BrokerView) -> Table[LinkRow]:
+    """The links to other brokers; without rows where there are none."""
+    no_links = {"up": np.empty(0), "pending": np.empty(0)}
+    return view.snapshot.links or Table(Index.empty(), no_links)
+
+
+def links_of(view: BrokerView) -> list[Related]:
+    """The links to other brokers, with their states and the messages that wait in them."""
+    links = linked(view)
+    stopped = {
+        incident.object: f"; {incident.title}"
+        for incident in view.incidents.told
+        if incident.kind == "bridge_stopped"
     }
-    return "; ".join(
-        f"{name} could not be read: {error}" for name, error in failed.items()
-    )
+    related = []
+    for i, row in enumerate(links.index):
+        why_stopped = stopped.get(row.name, "")
+        text = f"{link_text(links['up'][i], links['pending'][i])}{why_stopped}"
+        related.append(Related("is linked by", row.kind, row.name, text))
+    return related
+
+
+def link_text(up: float, pending: float) -> str:
+    """The state of a link in words.
+
+    Args:
+        up: 1 or 0; NaN where that is not known.
+        pending: messages that wait in it; NaN where that is not known.
+    """
+    states = {1.0: "up", 0.0: "down"}
+    state = states.get(up, "not known whether it is up")
+    count = f"{pending:,.0f}" if pending >= 0 else "an unknown number of"
+    return f"{state}, {count} messages wait"
+
+
+# --- an address
 
 
 def explain_address(
     view: BrokerView, address: str, failing: Failing | None
 ) -> ObjectView:
-    """NotFound: the broker has no such address."""
+    """All about an address on one broker. NotFound: the broker has no such address."""
     addresses = view.snapshot.addresses
     names = None if addresses is None else [row.name for row in addresses.index]
     if addresses is None or names is None or address not in names:
         raise view.missing("address", address, names, "addresses")
     i = names.index(address)
-    producers: Table[ProducerSeries] = view.table("producer")
-    facts = [
-        Fact("policy when full", addresses.index.rows[i].policy),
-        *_facts(addresses, FACTS["address"], i),
-    ]
-    sent = {
-        j: producers["produced"][j]
-        for j, row in enumerate(producers.index)
-        if row.address == address
-    }
+    policy = Fact("policy when full", addresses.index.rows[i].policy)
+    conditions = _conditions_on_address(view, address)
+    incidents = _incidents_of(view, address)
+    answer = object_view(
+        view,
+        ObjectParts(
+            kind="address",
+            name=address,
+            facts=[policy, *_facts(addresses, FACTS["address"], i)],
+            conditions=conditions,
+            related=related_to_address(view, address),
+            knowledge=known_address(view, address, conditions, incidents, failing),
+            incidents=incidents,
+        ),
+    )
+    return replace(answer, account=sheets_of(view, address, "")[:1])
+
+
+def related_to_address(view: BrokerView, address: str) -> list[Related]:
+    """The queues of the address, who sends to it, and the addresses that get its messages or give it theirs."""
     queues = view.table("queue")
-    related = [
-        *explain.queues_with(
-            queues, "has", lambda row: row.address == address, ("messages", "consumers")
-        ),
-        *(
-            Related(
-                "is sent to by",
-                "client",
-                producers.index.rows[j].client,
-                f"{sent[j]:,.0f} messages",
-            )
-            for j in sorted(sent, key=lambda j: -np.nan_to_num(sent[j]))
-        ),
-        *(
-            Related("is diverted to", "address", to, "")
-            for of, to in view.snapshot.diverts
-            if of == address
-        ),
-        *(
-            Related("gets a copy of", "address", of, "")
-            for of, to in view.snapshot.diverts
-            if to == address
-        ),
+    own_queues = explain.queues_with(
+        queues, "has", lambda row: row.address == address, ("messages", "consumers")
+    )
+    diverts = view.snapshot.diverts
+    targets = [target for source, target in diverts if source == address]
+    sources = [source for source, target in diverts if target == address]
+    return [
+        *own_queues,
+        *senders_to(view, address),
+        *(Related("is diverted to", "address", target, "") for target in targets),
+        *(Related("gets a copy of", "address", source, "") for source in sources),
         *explain.dead_letters(queues, address),
     ]
-    active = [
-        one
-        for one in view.conditions
-        if one.address == address or (one.address, one.queue) == OF_BROKER
+
+
+def senders_to(view: BrokerView, address: str) -> list[Related]:
+    """The clients that send to the address, the one with the most messages first."""
+    producers: Table[ProducerSeries] = view.table("producer")
+    sent = {
+        i: producers["produced"][i]
+        for i, row in enumerate(producers.index)
+        if row.address == address
+    }
+    most_first = sorted(sent, key=lambda i: -np.nan_to_num(sent[i]))
+    return [
+        Related(
+            "is sent to by",
+            "client",
+            producers.index.rows[i].client,
+            f"{sent[i]:,.0f} messages",
+        )
+        for i in most_first
     ]
-    incidents = _incidents_of(view, address)
-    known = known_address(view, address, active, incidents, failing)
-    found = _made(view, ("address", address), facts, active, related, known, incidents)
-    return replace(found, account=sheets_of(view, address, "")[:1])
 
 
 def known_address(
@@ -185,216 +292,54 @@ def known_address(
     incidents: Sequence[Incident],
     failing: Failing | None,
 ) -> Knowledge:
-    """Of an address on one broker, with its queues; empty: of all. active: on them and on the broker."""
-    table = view.table("queue")
-    at = [
-        i
-        for i, row in enumerate(table.index)
-        if (row.address == address if address else row.kind in JUDGED)
-    ]
-    why = _not_judged(view, ((row, "") for row in table.index.rows[at]))
-    if not at and not why:
-        why = "it has no queue, and addresses are judged by their queues"
-    conditions = [one for one in active if sure.concerns_queue(one)]
-    about = Concerning(conditions, incidents, why, watched_of(view), judged_on(view))
-    return _known(view, about, failing, np.array(at, np.intp))
+    """The state of an address on one broker with its queues.
 
-
-def explain_connection(
-    view: BrokerView, connection: str, failing: Failing | None
-) -> ObjectView:
-    """connection: the broker's id of it. NotFound: there is no such connection now."""
-    connections = view.snapshot.connections
-    consumers = view.snapshot.consumers
-    ids = None if connections is None else [row.id for row in connections.index]
-    if connections is None or ids is None or connection not in ids:
-        raise view.missing("connection", connection, ids)
-    i = ids.index(connection)
-    row = connections.index.rows[i]
-    related = [Related("belongs to", "client", row.client, "")]
-    clients = dict[tuple[str, str, str], bool]()
-    texts = {"protocol": row.protocol, "user": row.user, "from": row.remote_host}
-    if consumers is not None:
-        at = np.flatnonzero(
-            view.snapshot.consumer_connection == connections.index.keys[i]
-        )
-        for j in at[:MOST_RELATED].tolist():
-            queue = consumers.index.rows[j].queue
-            related.append(
-                Related(
-                    "consumes from",
-                    "queue",
-                    queue,
-                    explain.numbers_of_client(consumers, HELD, j),
-                )
-            )
-        clients = _clients(view, at)
-    active = [
-        one
-        for one in view.conditions
-        if (one.address, one.queue) == OF_BROKER
-        or (
-            CLIENT(one) in clients
-            and (clients[CLIENT(one)] or one.name != STALLED.name)
-        )
-    ]
-    rows = {(row.address, row.queue): row for row in view.table("queue").index}
-    asked = ((rows[name[:2]], name[2]) for name in clients if name[:2] in rows)
-    why = _not_judged(view, asked) or (
-        "" if consumers is not None else "its consumers could not be read"
-    )
-    if not clients and not why:
-        why = NO_CONSUMERS
-    facts = [
-        *(Fact(name, text) for name, text in texts.items()),
-        *_facts(connections, FACTS["connection"], i),
-    ]
-    incidents = _incidents_of(view, connection)
-    conditions = [one for one in active if sure.concerns_queue(one)]
-    about = Concerning(conditions, incidents, why, watched_of(view), judged_on(view))
-    known = _known(view, about, failing, _client_rows(view, clients), table="client")
-    return _made(
-        view, ("connection", connection), facts, active, related, known, incidents
-    )
-
-
-def _client_rows(
-    view: BrokerView, clients: Collection[tuple[str, str, str]]
-) -> Positions:
-    """Their places in the table of clients. clients: by address, queue and name."""
-    return view.table("client").index.where("client", CLIENT, set(clients))
-
-
-def known_client(view: BrokerView, client: str, failing: Failing | None) -> Knowledge:
-    """Of a client on all its queues."""
-    active = [one for one in view.conditions if one.client == client]
-    table = view.table("client")
-    at = np.array(
-        [i for i, row in enumerate(table.index) if row.client == client], np.intp
-    )
-    queues = {QUEUE(row) for row in table.index.rows[at]}
-    asked = ((row, client) for row in view.table("queue").index if QUEUE(row) in queues)
-    why = _not_judged(view, asked) or ("" if len(at) else NO_CONSUMERS)
-    incidents = [
-        one
-        for one in view.incidents.told
-        if any(key[3] == client for key in one.members)
-    ]
-    about = Concerning(active, incidents, why, watched_of(view), judged_on(view))
-    return _known(view, about, failing, at, table="client")
-
-
-def linked(view: BrokerView) -> Table[LinkRow]:
-    return view.snapshot.links or Table(
-        Index.empty(), {"up": np.empty(0), "pending": np.empty(0)}
-    )
-
-
-def links_of(view: BrokerView) -> list[Related]:
-    links = linked(view)
-    states = {1.0: "up", 0.0: "down"}
-    stopped = {
-        one.object: f"; {one.title}"
-        for one in view.incidents.told
-        if one.kind == "bridge_stopped"
-    }
-    found = []
-    for i, row in enumerate(links.index):
-        up = states.get(links["up"][i], "not known whether it is up")
-        waits = (
-            f"{links['pending'][i]:,.0f}"
-            if links["pending"][i] >= 0
-            else "an unknown number of"
-        )
-        told = f"{up}, {waits} messages wait{stopped.get(row.name, '')}"
-        found.append(Related("is linked by", row.kind, row.name, told))
-    return found
-
-
-def _clients(view: BrokerView, at: Positions) -> dict[tuple[str, str, str], bool]:
-    """The clients, by their labels, whose consumers these are; and whether these may be the ones that are stalled."""
-    grouping = view.state.consumers.clients
-    judgement = view.state.judgement
-    times = judgement.seen.times
-    member = grouping.member
-    still = (
-        times.now - judgement.held_unsettled_since(grouping.source) > 2 * times.interval
-    )
-    return {
-        CLIENT(grouping.index.rows[m]): bool(
-            still[at][member[at] == m].any() or not still[member == m].any()
-        )
-        for m in np.unique(member[at]).tolist()
-        if m != HIDDEN
-    }
-
-
-HELD = ("buffered", "delivered", "acknowledged")
-
-
-@dataclass(frozen=True, slots=True)
-class AddressSum:
-    """Of an address on one broker, or of all, and of what is on its way from it to others, which lies in queues of
-    links. mirror_of: the broker of which it has copies. stamp, read: when it began and ended to be read; before: when
-    it was read before. movable: messages in queues that no consumer reads. Since `before`: came, passed_on to links,
-    left those; 0 where it is in no cluster. sums: empty where it has no queue of the address.
+    Args:
+        view: the broker.
+        address: its name; empty: all addresses.
+        active: conditions on it and on the broker.
+        incidents: of which it is the root or a victim.
+        failing: why the broker cannot be read, where that is so.
     """
+    index = view.table("queue").index
+    rows = np.flatnonzero(_is_on(address, index))
+    why = _not_judged(view, ((row, "") for row in index.rows[rows]))
+    if not len(rows) and not why:
+        why = "it has no queue, and addresses are judged by their queues"
+    conditions = [each for each in active if sure.concerns_queue(each)]
+    concerning = _concerning(view, conditions, incidents, why)
+    return _known(view, concerning, failing, rows)
 
-    broker: str
-    node_id: str
-    passive: bool
-    mirror_of: str
-    links: Sequence[Related]
-    stamp: float
-    read: float
-    before: float
-    movable: float
-    came: float
-    passed_on: float
-    left: float
-    on_its_way: float
-    sums: Mapping[str, float]
-    told: Sequence[ListedCondition]
-    known: Knowledge
-    counts: bool
-    """It has queues of the address, or its queues could not be read."""
+
+def _is_on(address: str, index: Index[Any]) -> Mask:
+    """(rows,) True for the queues of the address; where it is empty, for all queues that are judged."""
+
+    def is_chosen(row: QueueRow | QueueSeries) -> bool:
+        return row.address == address if address else row.kind in JUDGED
+
+    return np.array([is_chosen(row) for row in index], np.bool_)
+
+
+def _conditions_on_address(view: BrokerView, address: str) -> list[ActiveCondition]:
+    """The conditions on the address, its queues and the broker."""
+    return [
+        condition
+        for condition in view.conditions
+        if condition.address == address or is_of_broker(condition)
+    ]
 
 
 def address_sum(view: BrokerView, address: str, failing: Failing | None) -> AddressSum:
-    """address: empty for all."""
+    """An address on one broker, for the sum over several; all addresses where it is empty."""
     about = view.snapshot.broker
-    table = view.table("queue")
     passive = about is not None and about.role is Role.PASSIVE
-    at = np.flatnonzero(
-        [
-            row.address == address if address else row.kind in JUDGED
-            for row in table.index
-        ]
-    )
     links = linked(view)
-    forwards = [row.kind == "cluster" for row in links.index]
-    active = [
-        one
-        for one in view.conditions
-        if one.address == address or (one.address, one.queue) == OF_BROKER
-    ]
-    incidents = _incidents_of(view, address) if address else view.incidents.told
-    known = (
-        known_broker(view, failing)
-        if passive
-        else known_address(view, address, active, incidents, failing)
-    )
-    stamp = view.snapshot.stamp
+    forwards = np.array([row.kind == "cluster" for row in links.index], np.bool_)
+    active = _conditions_on_address(view, address)
     times = view.state.judgement.seen.times
-    books = view.state.judgement.account.books
-    own = np.array(
-        [
-            row.address == address if address else row.kind in JUDGED
-            for row in books.index
-        ],
-        bool,
-    )
-    of_links = np.array([row.kind is QueueKind.LINK for row in books.index], bool)
+    stamp = view.snapshot.stamp
+    has_queues = bool(_is_on(address, view.table("queue").index).any())
+    moved = _moved_of(view, address) if forwards.any() else NOTHING_MOVED
     return AddressSum(
         broker=view.policy.broker,
         node_id=about.node_id if about else "",
@@ -404,250 +349,265 @@ def address_sum(view: BrokerView, address: str, failing: Failing | None) -> Addr
         stamp=stamp,
         read=stamp + max(times.read - times.now, 0.0),
         before=stamp - times.step,
-        movable=any(forwards)
-        * float(np.nansum(books.content[own & (books.consumers == 0)])),
-        came=float(np.nansum(books.came_last[own])),
-        passed_on=any(forwards) * float(np.nansum(books.passed_last[own])),
-        left=any(forwards) * float(np.nansum(books.passed_last[of_links])),
+        movable=moved.movable,
+        arrived=_arrived_at(view, address),
+        passed_on=moved.passed_on,
+        left=moved.left,
         on_its_way=float(np.nansum(links["pending"][forwards])),
-        sums={name: float(np.nansum(table[name][at])) for name in SUMS if name in table}
-        if len(at)
-        else {},
-        told=[explain.listed(one, view) for one in active if not one.silenced],
-        known=known,
-        counts=len(at) > 0 or ("queue" not in view.tables and not passive),
+        sums=_sums_of(view, address),
+        conditions=[explain.listed(each, view) for each in active if not each.silenced],
+        known=_known_of_sum(view, address, failing),
+        counts=has_queues or ("queue" not in view.tables and not passive),
     )
 
 
-def sum_of_address(
-    address: str, parts: Iterable[AddressSum], missing: Mapping[str, str]
+@dataclass(frozen=True, slots=True)
+class MovedMessages:
+    """Messages that links move between brokers. left: that left the links since the poll before."""
+
+    movable: float = 0.0
+    passed_on: float = 0.0
+    left: float = 0.0
+
+
+NOTHING_MOVED = MovedMessages()
+
+
+def _moved_of(view: BrokerView, address: str) -> MovedMessages:
+    """Messages of the address that the links of the broker may move, and did since the poll before."""
+    books = view.state.judgement.account.books
+    own = _is_on(address, books.index)
+    is_link = np.array([row.kind is QueueKind.LINK for row in books.index], np.bool_)
+    unread = own & (books.consumers == 0)
+    return MovedMessages(
+        movable=float(np.nansum(books.content[unread])),
+        passed_on=float(np.nansum(books.passed_last[own])),
+        left=float(np.nansum(books.passed_last[is_link])),
+    )
+
+
+def _arrived_at(view: BrokerView, address: str) -> float:
+    """Messages that came to the queues of the address since the poll before."""
+    books = view.state.judgement.account.books
+    return float(np.nansum(books.came_last[_is_on(address, books.index)]))
+
+
+def _sums_of(view: BrokerView, address: str) -> dict[str, float]:
+    """The sums over the queues of the address, by `SUMS`; empty where it has none."""
+    table = view.table("queue")
+    own = _is_on(address, table.index)
+    if not own.any():
+        return {}
+    return {name: float(np.nansum(table[name][own])) for name in SUMS if name in table}
+
+
+def _known_of_sum(view: BrokerView, address: str, failing: Failing | None) -> Knowledge:
+    """The state of an address, of all where it is empty; that of the broker where it is passive."""
+    about = view.snapshot.broker
+    if about is not None and about.role is Role.PASSIVE:
+        return known_broker(view, failing)
+    incidents = _incidents_of(view, address) if address else view.incidents.told
+    active = _conditions_on_address(view, address)
+    return known_address(view, address, active, incidents, failing)
+
+
+# --- a connection
+
+
+def explain_connection(
+    view: BrokerView, connection: str, failing: Failing | None
 ) -> ObjectView:
-    """Over the brokers of a cluster. missing: why nothing is known of a broker, by its name."""
-    parts = serving(parts)
-    if not any(one.sums for one in parts if one.counts):
-        hint = "; ".join(f"{name} is not known: {why}" for name, why in missing.items())
-        raise NotFound(
-            f"no broker has queues on an address {address!r}",
-            hint or "GET /api/v1/queues has all",
-        )
-    return _summed("address", address, parts, missing)
-
-
-def clusters(parts: Iterable[AddressSum]) -> list[ObjectView]:
-    """Brokers that serve one node id, are linked to each other, or mirror one another, with their sums and links."""
-    groups: list[list[AddressSum]] = []
-    for one in parts:
-        near = [
-            group
-            for group in groups
-            if any(joined(one, other) or joined(other, one) for other in group)
-        ]
-        groups = [
-            *(group for group in groups if group not in near),
-            [*(each for group in near for each in group), one],
-        ]
-    found = []
-    for group in groups:
-        if any(one.counts for one in serving(group)) and (
-            len(group) > 1 or group[0].links
-        ):
-            view = _summed(
-                "cluster", ", ".join(one.broker for one in group), serving(group), {}
-            )
-            for one in group:
-                down = one.known.why if one.known.state in UNREAD else ""
-                if one.passive or one.mirror_of or down:
-                    role = (
-                        "mirrors"
-                        if one.mirror_of
-                        else "has passive"
-                        if one.passive
-                        else "has"
-                    )
-                    view.related.append(Related(role, "broker", one.broker, down))
-                for link in one.links:
-                    ends = [
-                        two.broker
-                        for two in group
-                        if two.node_id and link.name.endswith(two.node_id)
-                    ]
-                    end = " or ".join(ends) or link.name
-                    view.related.append(
-                        Related(f"links {one.broker} to", link.kind, end, link.told)
-                    )
-            found.append(view)
-    return found
-
-
-def joined(one: AddressSum, other: AddressSum) -> bool:
-    """Whether they serve one node id, or the one is linked to the other or mirrors it."""
-    linked = any(
-        other.node_id and link.name.endswith(other.node_id) for link in one.links
+    """All about a connection. connection: the broker's id of it. NotFound: there is no such connection now."""
+    connections = view.snapshot.connections
+    ids = None if connections is None else [row.id for row in connections.index]
+    if connections is None or ids is None or connection not in ids:
+        raise view.missing("connection", connection, ids)
+    i = ids.index(connection)
+    row = connections.index.rows[i]
+    consumers = np.flatnonzero(
+        view.snapshot.consumer_connection == connections.index.keys[i]
     )
-    return (
-        linked
-        or one.node_id == other.node_id != ""
-        or one.mirror_of in (other.broker, other.node_id or None)
+    client = Related("belongs to", "client", row.client, "")
+    conditions = _conditions_on_clients(view, _clients(view, consumers))
+    incidents = _incidents_of(view, connection)
+    return object_view(
+        view,
+        ObjectParts(
+            kind="connection",
+            name=connection,
+            facts=[
+                Fact("protocol", row.protocol),
+                Fact("user", row.user),
+                Fact("from", row.remote_host),
+                *_facts(connections, FACTS["connection"], i),
+            ],
+            conditions=conditions,
+            related=[client, *queues_read_by(view, consumers)],
+            knowledge=known_consumers(view, consumers, conditions, incidents, failing),
+            incidents=incidents,
+        ),
     )
 
 
-def serving(parts: Iterable[AddressSum]) -> list[AddressSum]:
-    """What each node has now: of a pair the one that was read last, as its messages have been reloaded there. A mirror
-    has copies.
-    """
-    of_node = {
-        one.node_id or one.broker: one
-        for one in sorted(parts, key=lambda one: one.stamp)
-        if not one.passive
-    }
-    return [one for one in of_node.values() if not one.mirror_of]
-
-
-def _summed(
-    kind: Literal["address", "cluster"],
-    name: str,
-    parts: list[AddressSum],
-    missing: Mapping[str, str],
-) -> ObjectView:
-    way = sum(one.on_its_way for one in parts)
-    arrived = sum(min(one.on_its_way, _came_after(one, parts)) for one in parts)
-    parts = [one for one in parts if one.counts]
-    sums = {name: sum(one.sums.get(name, 0.0) for one in parts) for name in SUMS}
-    for once in ("added", "acknowledged"):
-        sums[once] = max(sums[once] - sums["redistributed"], 0.0)
-    bounds = {name: (value, value) for name, value in sums.items()}
-    bounds |= {moved: _bounds(moved, sums[moved], parts) for moved in MOVED}
-    bounds["on its way between the brokers, of all addresses"] = way - arrived, way
-    facts = []
-    for fact, (least, most) in bounds.items():
-        bound = UNSET if most == least else json_number(most) or UNSET
-        facts.append(
-            Fact(
-                fact,
-                json_number(least),
-                "messages" if fact != "consumers" else "",
-                bound,
-            )
+def queues_read_by(view: BrokerView, positions: Positions) -> list[Related]:
+    """The queues of these consumers, with the numbers of each consumer."""
+    consumers = view.snapshot.consumers
+    if consumers is None:
+        return []
+    return [
+        Related(
+            "consumes from",
+            "queue",
+            consumers.index.rows[i].queue,
+            explain.numbers_of_client(consumers, CONSUMER_NUMBERS, i),
         )
-    related = []
-    for one in parts:
-        numbers = ", ".join(
-            f"{name} {one.sums[name]:,.0f}" for name in SUMS[:4] if name in one.sums
-        )
-        related.append(
-            Related(
-                "is on" if numbers else "may be on",
-                "broker",
-                one.broker,
-                numbers or one.known.why,
-            )
-        )
-    related += [
-        Related("may be on", "broker", name, f"not known: {why}")
-        for name, why in missing.items()
+        for i in positions[:MOST_RELATED].tolist()
     ]
-    found = {one.broker: one.known for one in parts}
-    found |= {
-        name: Knowledge("unknown", f"not known: {why}", None, [])
-        for name, why in missing.items()
-    }
-    state = worst_of([ObjectState(one.state) for one in found.values()])
-    deciding = {name: one for name, one in found.items() if one.state == state}
-    why = "; ".join(f"{name}: {one.why}" for name, one in deciding.items())
-    since = min(
-        (one.since for one in deciding.values() if one.since is not None), default=None
-    )
-    watched = {
-        (each.condition, each.client): each
-        for one in deciding.values()
-        for each in one.watched
-    }
-    known = Knowledge(state, why, since, [*watched.values()])
-    told = [one for part in parts for one in part.told]
-    stamp = min(one.stamp for one in parts)
-    return ObjectView(
-        "", kind, name, round(stamp, 3), known, facts, told[:MOST_RELATED], related, []
-    )
 
 
-def _bounds(
-    name: str, total: float, parts: Sequence[AddressSum]
-) -> tuple[float, float]:
-    """Of messages over brokers that were read one after the other. What one passed on after it was read, others that
-    were read later may have, too; what it had passed on when it was read, others that were read before it may lack, and
-    what is still on its way has been added nowhere else.
+def known_consumers(
+    view: BrokerView,
+    positions: Positions,
+    active: Sequence[ActiveCondition],
+    incidents: Sequence[Incident],
+    failing: Failing | None,
+) -> Knowledge:
+    """The state of the consumers of a connection.
+
+    Args:
+        view: the broker.
+        positions: of the consumers in the snapshot.
+        active: conditions on their clients and on the broker.
+        incidents: of which the connection is the root or a victim.
+        failing: why the broker cannot be read, where that is so.
     """
-    least = most = total
-    for one in parts:
-        least -= min(one.movable, _came_after(one, parts))
-        if earlier := [
-            other for other in parts if other is not one and other.stamp < one.read
-        ]:
-            came = sum(
-                other.came if other.before <= one.before else np.inf
-                for other in earlier
-            )
-            least += max(one.passed_on - one.on_its_way - came, 0.0)
-            most += one.left
-        if name == "added":
-            most += min(one.on_its_way, one.sums.get("redistributed", 0.0))
-    return max(least, 0.0), max(most, 0.0)
+    clients = _clients(view, positions)
+    queues = {(row.address, row.queue): row for row in view.table("queue").index}
+    asked = ((queues[name[:2]], name[2]) for name in clients if name[:2] in queues)
+    why = _not_judged(view, asked)
+    if not why and view.snapshot.consumers is None:
+        why = "its consumers could not be read"
+    if not why and not clients:
+        why = NO_CONSUMERS
+    conditions = [each for each in active if sure.concerns_queue(each)]
+    concerning = _concerning(view, conditions, incidents, why)
+    rows = view.table("client").index.where("client", CLIENT, set(clients))
+    return _known(view, concerning, failing, rows, table="client")
 
 
-def _came_after(one: AddressSum, parts: Sequence[AddressSum]) -> float:
-    """To others after it was read, at most."""
-    later = [other for other in parts if other is not one and other.read > one.stamp]
-    return sum(other.came if other.before <= one.stamp else np.inf for other in later)
+def _conditions_on_clients(
+    view: BrokerView, clients: Mapping[ClientName, bool]
+) -> list[ActiveCondition]:
+    """The conditions of the broker and of these clients.
+
+    Args:
+        view: the broker.
+        clients: whether the consumers that are asked for may be the stalled ones of the client.
+    """
+
+    def concerns(condition: ActiveCondition) -> bool:
+        name = CLIENT(condition)
+        if is_of_broker(condition):
+            return True
+        return name in clients and (clients[name] or condition.name != STALLED.name)
+
+    return [condition for condition in view.conditions if concerns(condition)]
+
+
+def _clients(view: BrokerView, positions: Positions) -> dict[ClientName, bool]:
+    """The clients of these consumers, and whether these may be the ones that are stalled.
+
+    They may be where one of them has settled nothing for two polls, or no consumer of the client has.
+    """
+    if view.snapshot.consumers is None:
+        return {}
+    grouping = view.state.consumers.clients
+    is_still = _settles_nothing(view)
+    members = grouping.member[positions]
+    clients: dict[ClientName, bool] = {}
+    for member in np.unique(members).tolist():
+        if member != HIDDEN:
+            own = positions[members == member]
+            all_still = is_still[grouping.member == member]
+            may_stall = is_still[own].any() or not all_still.any()
+            clients[CLIENT(grouping.index.rows[member])] = bool(may_stall)
+    return clients
+
+
+def _settles_nothing(view: BrokerView) -> Mask:
+    """(consumers,) True where the consumer buffers messages and has settled none for more than two polls."""
+    judgement = view.state.judgement
+    times = judgement.seen.times
+    consumers = view.state.consumers.clients.source
+    unsettled_for = times.now - judgement.held_unsettled_since(consumers)
+    return np.asarray(unsettled_for > 2 * times.interval)
+
+
+# --- a client
+
+
+def known_client(view: BrokerView, client: str, failing: Failing | None) -> Knowledge:
+    """The state of a client on all its queues."""
+    index = view.table("client").index
+    rows = np.array([i for i, row in enumerate(index) if row.client == client], np.intp)
+    queues = {QUEUE(row) for row in index.rows[rows]}
+    asked = ((row, client) for row in view.table("queue").index if QUEUE(row) in queues)
+    why = _not_judged(view, asked)
+    if not why and not len(rows):
+        why = NO_CONSUMERS
+    conditions = [each for each in view.conditions if each.client == client]
+    incidents = [
+        incident
+        for incident in view.incidents.told
+        if any(key[3] == client for key in incident.members)
+    ]
+    concerning = _concerning(view, conditions, incidents, why)
+    return _known(view, concerning, failing, rows, table="client")
+
+
+# --- what they share
 
 
 def _facts(table: Table[Any], names: Sequence[str], i: int) -> Iterator[Fact]:
+    """The numbers of a row that are known."""
     for name in names:
         if name in table and not np.isnan(table[name][i]):
-            yield Fact(
-                name.replace("_", " "), json_number(table[name][i]), UNITS.get(name, "")
-            )
-
-
-def _made(
-    view: BrokerView,
-    thing: tuple[Literal["broker", "address", "connection"], str],
-    facts: list[Fact],
-    active: Sequence[ActiveCondition],
-    related: list[Related],
-    known: Knowledge,
-    incidents: Sequence[Incident],
-) -> ObjectView:
-    """thing: its kind and name."""
-    conditions = explain.in_full(view, active, explain.listed, MOST_RELATED)
-    stamp = round(view.snapshot.stamp, 3)
-    shown = explain.incidents_in_full(view, incidents)
-    return ObjectView(
-        view.policy.broker, *thing, stamp, known, facts, conditions, related, [], shown
-    )
+            number = json_number(table[name][i])
+            yield Fact(name.replace("_", " "), number, UNITS.get(name, ""))
 
 
 def _incidents_of(view: BrokerView, name: str) -> list[Incident]:
-    """Those of which an address or a connection of this name is the root or a victim."""
-    return [
-        one
-        for one in view.incidents.told
-        if name
-        in {
-            one.object,
-            *one.victims,
-            *(key[1] for key in one.members),
-            *(address for address, _ in one.places),
-        }
-    ]
+    """The incidents of which an address or a connection of this name is the root or a victim."""
+
+    def concerns(incident: Incident) -> bool:
+        if name == incident.object or name in incident.victims:
+            return True
+        of_members = any(key[1] == name for key in incident.members)
+        return of_members or any(address == name for address, _ in incident.places)
+
+    return [incident for incident in view.incidents.told if concerns(incident)]
 
 
 def watched_of(view: BrokerView) -> list[Watched]:
+    """What may become a condition of any object of the broker."""
     return [*sure.watched_of_broker(view.state, view.policy)]
 
 
 def judged_on(view: BrokerView) -> str:
-    """On what an object is called healthy."""
+    """The polls and conditions by which an object is called healthy, in words."""
     return sure.judged(view.state, view.kind.name, view.interval, *Scope)
+
+
+def _concerning(
+    view: BrokerView,
+    conditions: Sequence[ActiveCondition],
+    incidents: Sequence[Incident],
+    why_unknown: str,
+) -> Concerning:
+    """All that decides the state of an object. why_unknown: why it is not judged; empty where it is."""
+    return Concerning(
+        conditions, incidents, why_unknown, watched_of(view), judged_on(view)
+    )
 
 
 def _known(
@@ -659,29 +619,47 @@ def _known(
     table: str = "queue",
     broker: bool = False,
 ) -> Knowledge:
-    """Of an object that is no better than its parts. rows: of these, in a table of the view. broker: it is one.
+    """The state of an object that is no better than its parts.
 
-    What was active counts as long as it is judged: of what was not read for some polls nothing is known.
+    A condition that was active counts as long as it is judged: of parts that were not read for some polls nothing is
+    known.
+
+    Args:
+        view: the broker.
+        about: what decides the state.
+        failing: why the broker cannot be read, where that is so.
+        rows: of the parts, in a table of the view.
+        table: its name.
+        broker: the object is the broker.
     """
     if not_judged(view.state.judgement, view.snapshot):
         about = dataclasses.replace(about, conditions=(), incidents=())
-    codes = np.empty(0) if rows is None else view.table(table)[STATE][rows]
-    early = int(np.count_nonzero(np.isin(codes, EARLY)))
-    state = about.state(sure.unread_as(failing, broker=broker), watching=early > 0)
+    states = np.empty(0) if rows is None else view.table(table)[STATE][rows]
+    early = int(np.count_nonzero(np.isin(states, EARLY)))
+    unread = sure.unread_as(failing, broker=broker)
+    state = about.state(unread, watching=early > 0)
     if state is ObjectState.WATCHING and early:
-        said = f"{early:,} of {counted(len(codes), table)} watched or too young to judge; {about.judged}"
-        about = dataclasses.replace(about, judged=said)
+        total = counted(len(states), table)
+        judged = f"{early:,} of {total} watched or too young to judge; {about.judged}"
+        about = dataclasses.replace(about, judged=judged)
     return sure.knowledge(state, about, failing)
 
 
 def _not_judged(view: BrokerView, asked: Iterable[tuple[QueueSeries, str]]) -> str:
-    """Why nothing is judged: of the broker, or of all these queues, or clients of them; empty where something is."""
+    """Why nothing is judged: of the broker, or of all these queues and clients; empty where something is.
+
+    Args:
+        view: the broker.
+        asked: queues, each with one of its clients; with an empty text for the queue itself.
+    """
     why = not_judged(view.state.judgement, view.snapshot)
-    for row, client in () if why else asked:
-        found = next(
-            explain.unknown_conditions(view, row, [client] if client else []), None
-        )
-        if found is None:
+    if why:
+        return why
+    reasons = []
+    for row, client in asked:
+        clients = [client] if client else []
+        unknown = next(explain.unknown_conditions(view, row, clients), None)
+        if unknown is None:
             return ""
-        why = why or found.why
-    return why
+        reasons.append(unknown.why)
+    return next(filter(None, reasons), "")

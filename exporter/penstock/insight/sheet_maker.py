@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,6 +27,22 @@ PossibleLosses = Mapping[tuple[str, str], float | None]
 """Messages that may be lost, at most, by fate and by the reason why that is not known; None: no most is known."""
 
 
+class SheetMessages(NamedTuple):
+    """The messages of a sheet.
+
+    Attributes:
+        arrived: by source.
+        content: that are there now, by state.
+        left: by fate.
+        reasons: why amounts are not exact, by their names.
+    """
+
+    arrived: dict[str, Amount]
+    content: dict[str, Amount]
+    left: dict[str, Amount]
+    reasons: dict[str, str]
+
+
 class SheetMaker:
     """Makes the sheets of one broker's account.
 
@@ -35,7 +52,10 @@ class SheetMaker:
 
     def __init__(self, view: BrokerView, queues: Table[QueueRow]) -> None:
         self._view = view
+        self._snapshot = view.snapshot
+        self._judgement = view.state.judgement
         self._queues = queues
+        self._rows = queues.index.rows
         series = view.state.queues.grouping.member
         count = min(len(queues), len(series))
         is_shown = series[:count] != HIDDEN
@@ -43,18 +63,17 @@ class SheetMaker:
 
     def named(self, name: str) -> list[int]:
         """Positions of the shown queues that have this name, or are of the address with this name."""
-        rows = self._queues.index.rows
         return [
             queue
             for queue in self.shown
-            if name in (rows[queue].name, rows[queue].address)
+            if name in (self._rows[queue].name, self._rows[queue].address)
         ]
 
     def missing(self, kind: str, name: str, others: Iterable[str] = ()) -> NotFound:
         """The error for a name that no queue and no address has. others: further names that there are."""
         names: list[str] = []
         for queue in self.shown:
-            row = self._queues.index.rows[queue]
+            row = self._rows[queue]
             names += [row.name, row.address]
         names += others
         return self._view.missing(kind, name, names, "addresses and queues")
@@ -74,10 +93,39 @@ class SheetMaker:
         """
         return AccountList(
             self._view.policy.broker,
-            round(self._view.snapshot.stamp, 3),
+            round(self._snapshot.stamp, 3),
             sheets,
             total,
             list(unknown),
+        )
+
+    def _sheet(
+        self, address: str, messages: SheetMessages, total: str, since: float = np.nan
+    ) -> AccountSheet:
+        """A sheet of an address, without what only a queue has.
+
+        Args:
+            address: its name.
+            messages: all that came to it, with their whereabouts.
+            total: the arithmetic.
+            since: when the account began, by the broker's clock; NaN where that is not known.
+        """
+        begun = self._begun(since)
+        return AccountSheet(
+            broker=self._view.policy.broker,
+            address=address,
+            queue="",
+            since=begun,
+            came=messages.arrived,
+            there=messages.content,
+            left=messages.left,
+            lost_by={},
+            delivering={},
+            buffered={},
+            given_back=None,
+            unexplained=0,
+            reasons=messages.reasons,
+            sums=total,
         )
 
     def _begun(self, since: float) -> float | None:
@@ -89,11 +137,11 @@ class SheetMaker:
     def _consumers_of(self, queue: int) -> Positions:
         """Positions of the consumers of the queue in the snapshot."""
         key = self._queues.index.keys[queue]
-        return np.flatnonzero(self._view.snapshot.consumer_queue == key)
+        return np.flatnonzero(self._snapshot.consumer_queue == key)
 
     def _buffered(self, queue: int) -> dict[str, Amount]:
         """Messages of the queue that each client has got and not acknowledged, by client."""
-        consumers = self._view.snapshot.consumers
+        consumers = self._snapshot.consumers
         if consumers is None:
             return {}
         by_client = Counter[str]()
@@ -173,23 +221,23 @@ def together_by_reason(places: Iterable[PossibleLosses]) -> list[NotKnown]:
 
 
 def sums(
-    came: Mapping[str, Amount],
-    there: Mapping[str, Amount],
+    arrived: Mapping[str, Amount],
+    content: Mapping[str, Amount],
     left: Mapping[str, Amount],
     gap: Amount,
 ) -> str:
     """The arithmetic of a queue's sheet, as "5 added = 2 ready + 3 acknowledged".
 
     Args:
-        came: messages by source.
-        there: by state.
+        arrived: messages by source.
+        content: that are there now, by state.
         left: by fate.
         gap: messages that nothing explains.
     """
     unexplained = {"unexplained": gap} if gap else {}
-    parts = [terms(there), terms(together(left)), terms(unexplained)]
+    parts = [terms(content), terms(together(left)), terms(unexplained)]
     right = " + ".join(part for part in parts if part)
-    return f"{terms(came) or '0'} = {right or '0'}"
+    return f"{terms(arrived) or '0'} = {right or '0'}"
 
 
 def terms(amounts: Mapping[str, Amount]) -> str:

@@ -3,7 +3,6 @@ topics before their subscriptions.
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
@@ -26,6 +25,7 @@ from penstock.insight.sheet_maker import (
     MAX_SHEETS,
     REASONS,
     SheetMaker,
+    SheetMessages,
     amount,
     amount_at,
     exact,
@@ -90,15 +90,6 @@ def openmq_account_list(
     return maker.listed(rows[:MAX_SHEETS], total)
 
 
-class MessageSums(NamedTuple):
-    """The messages of a sheet: by source, by state, by fate; and why amounts are not exact, by their names."""
-
-    came: dict[str, Amount]
-    there: dict[str, Amount]
-    left: dict[str, Amount]
-    reasons: dict[str, str]
-
-
 class OpenmqSheets(SheetMaker):
     """Makes the sheets of an OpenMQ broker.
 
@@ -121,11 +112,10 @@ class OpenmqSheets(SheetMaker):
 
     def losing_queues(self) -> list[int]:
         """Positions of the queues that lost messages, or may have."""
-        rows = self._queues.index.rows
         return [
             queue
             for queue in self.shown
-            if self._may_lose[queue] and rows[queue].kind in JUDGED
+            if self._may_lose[queue] and self._rows[queue].kind in JUDGED
         ]
 
     def losing_topics(self) -> list[int]:
@@ -134,13 +124,12 @@ class OpenmqSheets(SheetMaker):
 
     def of_queue(self, queue: int) -> AccountSheet:
         """The sheet of a queue or a subscription. queue: its position."""
-        row = self._queues.index.rows[queue]
-        if row.kind is QueueKind.SUBSCRIPTION:
-            sheet = self._sheet(row.address, self._sums_of_subscription(queue))
-        else:
-            books = self._account.queues
-            sums_of_queue = self._sums_of_queue(queue)
-            sheet = self._booked_sheet(row.address, books, queue, sums_of_queue)
+        row = self._rows[queue]
+        sheet = (
+            self._sheet_of_subscription(queue)
+            if row.kind is QueueKind.SUBSCRIPTION
+            else self._sheet_of_queue(queue)
+        )
         buffered = self._buffered(queue)
         delivering = self._in_delivery(queue, buffered)
         return replace(
@@ -151,40 +140,46 @@ class OpenmqSheets(SheetMaker):
             reasons=sheet.reasons | why_not_exact(delivering),
         )
 
-    def _sums_of_subscription(self, queue: int) -> MessageSums:
-        """The messages of a subscription, which has no books: the broker counts those that left it."""
-        content = self._number("messages", queue)
+    def _sheet_of_subscription(self, queue: int) -> AccountSheet:
+        """The sheet of a subscription, which has no books: the broker counts the messages that left it."""
         removed = self._number("removed", queue)
-        return MessageSums(
-            came={"added": json_number(removed + content)},
-            there=self._there(queue, THERE[:2]),
-            left={"acknowledged": json_number(removed)},
-            reasons={"added": WHY["again"]},
+        messages = checked(
+            SheetMessages(
+                arrived={
+                    "added": json_number(removed + self._number("messages", queue))
+                },
+                content=self._content(queue, THERE[:2]),
+                left={"acknowledged": json_number(removed)},
+                reasons={"added": WHY["again"]},
+            )
         )
+        total = sums(messages.arrived, messages.content, messages.left, 0)
+        return self._sheet(self._rows[queue].address, messages, total)
 
-    def _sums_of_queue(self, queue: int) -> MessageSums:
-        """The messages of a queue by its books."""
+    def _sheet_of_queue(self, queue: int) -> AccountSheet:
+        """The sheet of a queue by its books."""
         books = self._account.queues
+        row = self._rows[queue]
         left = amounts(self._fates, queue, FATES_IN_QUEUE)
         reasons = why_not_exact(left)
-        kind = self._queues.index.rows[queue].kind
-        if kind is QueueKind.DEAD_LETTER and "removed" in reasons:
+        if row.kind is QueueKind.DEAD_LETTER and "removed" in reasons:
             reasons["removed"] = WHY["overflow"]
         reasons |= why_left(books, queue)
-        came = came_to(books, queue)
-        return MessageSums(came, self._there(queue, THERE), left, reasons)
+        content = self._content(queue, THERE)
+        messages = SheetMessages(arrived_at(books, queue), content, left, reasons)
+        return self._booked_sheet(row.address, books, queue, messages)
 
-    def _there(self, queue: int, states: tuple[str, ...]) -> dict[str, Amount]:
+    def _content(self, queue: int, states: tuple[str, ...]) -> dict[str, Amount]:
         """The messages in the queue: the ready ones, and those in these states."""
-        content = self._number("messages", queue)
+        messages = self._number("messages", queue)
         scheduled = self._number("scheduled", queue)
         delivering = self._number("delivering", queue)
-        there: dict[str, Amount] = {
-            READY: json_number(content - scheduled - delivering)
+        content: dict[str, Amount] = {
+            READY: json_number(messages - scheduled - delivering)
         }
         for state in states:
-            there[state] = json_number(self._number(state, queue))
-        return there
+            content[state] = json_number(self._number(state, queue))
+        return content
 
     def _number(self, name: str, queue: int) -> float:
         """A number of the queue at the last poll; 0 where it is not known."""
@@ -194,75 +189,29 @@ class OpenmqSheets(SheetMaker):
         """The sheet of a topic before its subscriptions. topic: its position in the books."""
         books = self._account.topics
         left = amounts(self._topic_fates, topic, FATES_IN_TOPIC)
-        came = came_to(books, topic)
+        arrived = arrived_at(books, topic)
         if left["unwanted"] != 0:
             # The topic does not count these among the messages that came.
-            came["unwanted"] = left["unwanted"]
+            arrived["unwanted"] = left["unwanted"]
+        content: dict[str, Amount] = {"there": json_number(books.content[topic])}
         reasons = {
             "acknowledged": WHY["of_topic"],
             **why_not_exact(left),
             **why_left(books, topic),
         }
-        there: dict[str, Amount] = {"there": json_number(books.content[topic])}
-        return self._booked_sheet(
-            books.index.rows[topic].name,
-            books,
-            topic,
-            MessageSums(came, there, left, reasons),
-        )
+        messages = SheetMessages(arrived, content, left, reasons)
+        return self._booked_sheet(books.index.rows[topic].name, books, topic, messages)
 
     def _booked_sheet(
-        self, address: str, books: DestinationBooks, row: int, messages: MessageSums
+        self, address: str, books: DestinationBooks, row: int, messages: SheetMessages
     ) -> AccountSheet:
         """The sheet of a destination that has books. row: its position in them."""
-        return self._sheet(
-            address,
-            messages,
-            since=books.since[row],
-            unexplained=json_number(books.unexplained[row]),
-            terms=one_term_for_all_unsure(books, row, messages.left),
-        )
-
-    def _sheet(
-        self,
-        address: str,
-        messages: MessageSums,
-        *,
-        since: float = np.nan,
-        unexplained: Amount = 0,
-        terms: Mapping[str, Amount] | None = None,
-    ) -> AccountSheet:
-        """A sheet without what only a queue has.
-
-        Args:
-            address: its name.
-            messages: all that came, is there and left.
-            since: when the books began; NaN where there are none.
-            unexplained: messages that nothing explains.
-            terms: the messages that left, as its sum shows them, where that is not by fate.
-        """
-        came = messages.came
-        left = messages.left
-        there, why_not_ready = content_that_adds_up(came, messages.there, left)
-        reasons = dict(messages.reasons)
-        if why_not_ready:
-            reasons[READY] = why_not_ready
-        return AccountSheet(
-            broker=self._view.policy.broker,
-            address=address,
-            queue="",
-            since=self._begun(since),
-            came=came,
-            there=there,
-            left=left,
-            lost_by={},
-            delivering={},
-            buffered={},
-            given_back=None,
-            unexplained=unexplained,
-            reasons=reasons,
-            sums=sums(came, there, left if terms is None else terms, unexplained),
-        )
+        messages = checked(messages)
+        unexplained = json_number(books.unexplained[row])
+        left = one_term_for_all_unsure(books, row, messages.left)
+        total = sums(messages.arrived, messages.content, left, unexplained)
+        sheet = self._sheet(address, messages, total, books.since[row])
+        return replace(sheet, unexplained=unexplained)
 
     # --- messages in delivery
 
@@ -275,7 +224,7 @@ class OpenmqSheets(SheetMaker):
             queue: its position.
             by_client: messages that each client buffers.
         """
-        state = self._view.state.judgement.openmq
+        state = self._judgement.openmq
         if state.queues.index is not self._queues.index:
             return {}
         prepared = state.prepared
@@ -302,15 +251,24 @@ class OpenmqSheets(SheetMaker):
         Topics count with all that they have in delivery: they do not say how much of it their consumers hold. Infinite
         where the addresses were not read.
         """
-        unheld = self._view.state.judgement.openmq.queues.unheld
+        unheld = self._judgement.openmq.queues.unheld
         of_other_queues = np.delete(unheld, queue, axis=1).max(axis=0)
         on_queues = np.maximum(of_other_queues, 0.0).sum()
-        addresses = self._view.snapshot.addresses
+        addresses = self._snapshot.addresses
         if addresses is None:
             return np.inf
         is_topic = addresses["topic"] > 0
         on_topics = np.nansum(addresses["delivering"][is_topic])
         return float(on_queues + on_topics)
+
+
+def checked(messages: SheetMessages) -> SheetMessages:
+    """The messages, without the number of ready ones where the sum of all does not close."""
+    arrived, content, left, reasons = messages
+    believed, why_not_ready = content_that_adds_up(arrived, content, left)
+    if why_not_ready:
+        reasons = {**reasons, READY: why_not_ready}
+    return SheetMessages(arrived, believed, left, reasons)
 
 
 def amounts(
@@ -377,12 +335,12 @@ def with_one_term(
     return terms
 
 
-def came_to(books: DestinationBooks, row: int) -> dict[str, Amount]:
-    """Messages that came to the destination, by source."""
-    came: dict[str, Amount] = {
+def arrived_at(books: DestinationBooks, row: int) -> dict[str, Amount]:
+    """Messages that came to the destination, by source. row: its position in the books."""
+    by_source: dict[str, Amount] = {
         "at_start": json_number(books.opening[row]),
         "added": json_number(books.came[row]),
     }
     if books.adjusted[row]:
-        came["restarts"] = json_number(books.adjusted[row])
-    return came
+        by_source["restarts"] = json_number(books.adjusted[row])
+    return by_source

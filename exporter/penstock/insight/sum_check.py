@@ -1,4 +1,4 @@
-"""Whether the sum of a sheet closes, before it is shown: what came is there or left."""
+"""Whether the sum of a sheet closes, before it is shown: all messages that came are there or left."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -9,38 +9,40 @@ from penstock.insight.answers import Amount
 from penstock.observation.facts import SKEW
 
 READY = "ready"
-"""What of a queue's content follows from its message count."""
+"""The part of a queue's content that follows from its message count."""
 
 
 def content_that_adds_up(
-    came: Mapping[str, Amount], there: dict[str, Amount], left: Mapping[str, Amount]
+    arrived: Mapping[str, Amount],
+    content: dict[str, Amount],
+    left: Mapping[str, Amount],
 ) -> tuple[dict[str, Amount], str]:
-    """`there`, and why its number of ready messages is not known, empty where it is.
+    """`content`, and why its number of ready messages is not known; empty where it is.
 
-    A broker may count the messages of a queue wrongly. Where what came less what left is another number, neither of the
-    two is believed.
+    A broker may count the messages of a queue wrongly. Where the messages that came less those that left are another
+    number, neither of the two is believed.
 
     Args:
-        came: by source, messages of a sheet.
-        there: by state.
+        arrived: messages of a sheet by source.
+        content: that are there, by state.
         left: by fate.
     """
-    counted = there.get(READY)
-    if not isinstance(counted, int | float):
-        return there, ""
-    missing = messages_missing(came, there, left)
+    ready = content.get(READY)
+    if not isinstance(ready, int | float):
+        return content, ""
+    missing = messages_missing(arrived, content, left)
     if missing.most < -SKEW:
-        off = missing.most
+        excess = missing.most
     elif missing.least > SKEW:
-        off = missing.least
+        excess = missing.least
     else:
-        return there, ""
-    by_count = number_text(counted)
-    by_sum = number_text(counted + off)
+        return content, ""
+    by_count = number_text(ready)
+    by_sum = number_text(ready + excess)
     why = (
         f"the broker's message count says {by_count}, what came and left says {by_sum}"
     )
-    return {**there, READY: None}, why
+    return {**content, READY: None}, why
 
 
 class Bounds(NamedTuple):
@@ -51,19 +53,21 @@ class Bounds(NamedTuple):
 
 
 def messages_missing(
-    came: Mapping[str, Amount], there: Mapping[str, Amount], left: Mapping[str, Amount]
+    arrived: Mapping[str, Amount],
+    content: Mapping[str, Amount],
+    left: Mapping[str, Amount],
 ) -> Bounds:
     """Messages that came, are not there and did not leave; negative: more are there, or left, than came."""
-    arrived = sum_of(came.values())
-    still_there = sum_of(there.values())
-    gone = sum_of(left.values())
-    least = arrived.least - still_there.most - gone.most
-    most = arrived.most - still_there.least - gone.least
+    all_arrived = sum_of(arrived.values())
+    all_content = sum_of(content.values())
+    all_left = sum_of(left.values())
+    least = all_arrived.least - all_content.most - all_left.most
+    most = all_arrived.most - all_content.least - all_left.least
     return Bounds(least, most)
 
 
 def sum_of(amounts: Iterable[Amount]) -> Bounds:
-    """Of all amounts together; an unknown one may be any."""
+    """The sum of all amounts; an unknown one may be any number."""
     least = 0.0
     most = 0.0
     for amount in amounts:
@@ -74,7 +78,7 @@ def sum_of(amounts: Iterable[Amount]) -> Bounds:
 
 
 def bounds_of(amount: Amount) -> Bounds:
-    """Of one amount."""
+    """The bounds of one amount; an unknown one may be any number."""
     if amount is None:
         return Bounds(0.0, math.inf)
     if not isinstance(amount, tuple):
