@@ -1,4 +1,4 @@
-"""What `explain`, `account` and the log of events say, as lines for a terminal; `texts.jinja` has the sentences."""
+"""The answers of `explain` and `account`, and events, as lines for a terminal; `texts.jinja` has the sentences."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
@@ -28,7 +28,7 @@ from penstock.insight.formatting import (
 )
 
 NOTICE = {"info": "notice"}
-"""What a severity is called, where it is not by its name."""
+"""The names of severities that people read another name for."""
 HERE = "penstock.insight"
 NO_LINE = Markup("\0")
 
@@ -73,31 +73,30 @@ def _macros(package: str) -> Any:
     return made.get_template("texts.jinja").module
 
 
-def watched(one: answers.Watched) -> str:
+def watched(watched_for: answers.Watched) -> str:
     """For how long it has been so, what that would become, and what would end it."""
-    if one.condition == answers.WINDOW:
-        so_far = f"Penstock has read this broker for {duration(one.seconds)} and needs {duration(one.needed)}"
+    seconds = duration(watched_for.seconds)
+    needed = duration(watched_for.needed)
+    if watched_for.condition == answers.WINDOW:
+        so_far = f"Penstock has read this broker for {seconds} and needs {needed}"
     else:
-        so_far = (
-            f"for {duration(one.seconds)}, a condition after {duration(one.needed)}"
-        )
-    return f"{so_far}: {one.proves}"
+        so_far = f"for {seconds}, a condition after {needed}"
+    return f"{so_far}: {watched_for.proves}"
 
 
 def _shown(value: object) -> Markup:
+    """A value as a template shows it: the lines of a macro as they are, any other text made visible."""
     if isinstance(value, Markup):
         return value.removesuffix("\n") or NO_LINE
     return Markup(visible(str(value)))  # noqa: S704 - for a terminal
 
 
 def text_lines(package: str, macro: str, *given: object) -> Iterator[str]:
-    """What a macro of the package's `texts.jinja` makes of these."""
-    text = str(
-        getattr(_macros(package), macro)(*given)
-    )  # no Markup, which no encoder of answers takes
-    return (
-        line.rstrip(f" {NO_LINE}") for line in text.split("\n")[:-1] if line != NO_LINE
-    )
+    """The lines that a macro of the package's `texts.jinja` makes of these values."""
+    # As str: no encoder of answers takes Markup.
+    text = str(getattr(_macros(package), macro)(*given))
+    lines = text.split("\n")[:-1]
+    return (line.rstrip(f" {NO_LINE}") for line in lines if line != NO_LINE)
 
 
 explanation, object_lines, incident_lines, action_lines, account_lines = (
@@ -107,85 +106,86 @@ explanation, object_lines, incident_lines, action_lines, account_lines = (
 """Of an Explanation; an ObjectView; incidents and the time; a number and an Action; an AccountList."""
 
 
-def impact(one: Incident) -> str:
-    """What waits, how it grows, and what comes of it."""
-    return next(text_lines(HERE, "impact", one))
+def impact(incident: Incident) -> str:
+    """How many messages wait, how that grows, and the consequences."""
+    return next(text_lines(HERE, "impact", incident))
 
 
 def worth_telling(causes: Sequence[Cause]) -> list[str]:
-    """Lines; one for all with evidence against them only. Beside a proven cause the possible ones explain no more."""
-    proven = any(one.state is CauseState.PROVEN for one in causes)
-    told = [one for one in causes if not (proven and one.state is CauseState.POSSIBLE)]
-    against = "; ".join(
-        f"{one.text} ({one.fact.removeprefix(AGAINST)})"
-        for one in told
-        if AGAINST in one.fact
-    )
-    return list(
-        dict.fromkeys(
-            f"less likely: {against}" if AGAINST in one.fact else str(one)
-            for one in told
-        )
-    )
+    """The causes as lines; one line for all with evidence against them only.
+
+    Beside a proven cause the possible ones explain no more.
+    """
+    proven = any(cause.state is CauseState.PROVEN for cause in causes)
+    chosen = [
+        cause for cause in causes if not (proven and cause.state is CauseState.POSSIBLE)
+    ]
+    unlikely = [
+        f"{cause.text} ({cause.fact.removeprefix(AGAINST)})"
+        for cause in chosen
+        if AGAINST in cause.fact
+    ]
+    less_likely = f"less likely: {'; '.join(unlikely)}"
+    lines = [less_likely if AGAINST in cause.fact else str(cause) for cause in chosen]
+    return list(dict.fromkeys(lines))
 
 
 def _by_key(
-    found: answers.Explanation | answers.ObjectView,
+    answer: answers.Explanation | answers.ObjectView,
 ) -> Mapping[Key, answers.Condition]:
-    if isinstance(found, answers.Explanation):
+    """The conditions of an answer by the keys that incidents name them by."""
+    if isinstance(answer, answers.Explanation):
         return {
-            (one.condition, found.address, found.queue, one.client): one
-            for one in found.conditions
+            (each.condition, answer.address, answer.queue, each.client): each
+            for each in answer.conditions
         }
     return {
-        (one.condition, one.address, one.queue, one.client): one
-        for one in found.conditions
+        (each.condition, each.address, each.queue, each.client): each
+        for each in answer.conditions
     }
 
 
 def _labelled(advice: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Acts by number; how to check them, and what not to do."""
+    """The advice with a label each: acts with their numbers, how to check them, and what not to do."""
     labels = {"Check: ": "check", "Avoid: ": "avoid", "Do not ": "do not"}
     number = count(1)
     for text in advice:
-        told = next((start for start in labels if text.startswith(start)), "")
-        yield (
-            (labels[told], text.removeprefix(told))
-            if told
-            else ("do", f"{next(number)}. {text}")
-        )
+        prefix = next((start for start in labels if text.startswith(start)), "")
+        if prefix:
+            yield labels[prefix], text.removeprefix(prefix)
+        else:
+            yield "do", f"{next(number)}. {text}"
 
 
-def _facts(found: answers.ObjectView) -> list[tuple[str, str]]:
+def _facts(answer: answers.ObjectView) -> list[tuple[str, str]]:
     """Names, all as long as the longest, and values."""
     facts = {
-        name_text(one.name): str(one) for one in found.facts if one.value is not None
+        name_text(fact.name): str(fact)
+        for fact in answer.facts
+        if fact.value is not None
     }
     width = max(map(len, facts), default=0)
     return [(name.ljust(width), text) for name, text in facts.items()]
 
 
-def _figures(found: answers.Explanation) -> list[str]:
-    numbers = dict(found.numbers)
-    oldest = (
-        numbers.pop(name, None)
-        for name in ("oldest_message", "oldest_earliest", "oldest_latest")
-    )
+def _figures(answer: answers.Explanation) -> list[str]:
+    """The numbers of a queue with their names."""
+    numbers = dict(answer.numbers)
+    exact = numbers.pop("oldest_message", None)
+    earliest = numbers.pop("oldest_earliest", None)
+    latest = numbers.pop("oldest_latest", None)
     if not numbers.get("ready"):
-        numbers.pop("drain", None)  # nothing drains
-    shown = {name_text(name): formatted(name, value) for name, value in numbers.items()}
-    shown |= (
-        {"age of the oldest message": text}
-        if (text := age(found.stamp, *oldest))
-        else {}
-    )
-    rates = {"in": found.rate_in, "out": found.rate_out}
-    shown |= {
-        name: f"{number_text(rate)}/s"
-        for name, rate in rates.items()
-        if rate is not None
-    }
-    return [f"{name} {text}" for name, text in shown.items()]
+        # Without a backlog nothing drains.
+        numbers.pop("drain", None)
+    texts = {name_text(name): formatted(name, value) for name, value in numbers.items()}
+    oldest = age(answer.stamp, exact, earliest, latest)
+    if oldest:
+        texts["age of the oldest message"] = oldest
+    if answer.rate_in is not None:
+        texts["in"] = f"{number_text(answer.rate_in)}/s"
+    if answer.rate_out is not None:
+        texts["out"] = f"{number_text(answer.rate_out)}/s"
+    return [f"{name} {text}" for name, text in texts.items()]
 
 
 def event_line(event: Event) -> str:

@@ -11,16 +11,27 @@ from penstock.insight.formatting import duration, number_text
 WIDTH = 240
 HEIGHT = 48
 HEADROOM = 2
-"""Of a line's coordinates: it is stretched to its place."""
+"""Of a line's coordinates: the line is stretched to its place."""
 STRIP = 1000
 """Width of a strip's coordinates."""
 
 Values = Sequence[float | None]
 
 
+Point = tuple[float, float]
+"""To the right, and down."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sparkline:
-    """line, area: paths, gaps where nothing was read. most: the upper end of the scale. said: the same as text."""
+    """A line of SVG.
+
+    Attributes:
+        line: its path, with gaps where nothing was read.
+        area: the path of the area below it.
+        most: the upper end of the scale.
+        said: the same as text.
+    """
 
     line: str
     area: str
@@ -31,64 +42,95 @@ class Sparkline:
 def line(
     values: Values, step: float, most: float | None = None, *, stale: bool = False
 ) -> Sparkline | None:
-    """The values, oldest first, `step` seconds apart; None: not read. most: of a shared scale. stale: not of now."""
-    known = [value for value in values if value is not None]
-    if not known:
+    """The values as a line; None where none was read.
+
+    Args:
+        values: the oldest first; None: not read.
+        step: seconds between two of them.
+        most: the upper end of a shared scale.
+        stale: the last one is not of now.
+    """
+    read_values = [value for value in values if value is not None]
+    if not read_values:
         return None
-    top = most or max(known) or 1.0
-    drawn = [
-        None
-        if value is None
-        else (
-            i * WIDTH / max(len(values) - 1, 1),
-            HEIGHT - value / top * (HEIGHT - HEADROOM),
-        )
+    top = most or max(read_values) or 1.0
+    runs = _runs(_points(values, top))
+    return Sparkline(
+        line="".join(map(_path, runs)),
+        area="".join(map(_area, runs)),
+        most=top,
+        said=_in_words(values, step, stale=stale),
+    )
+
+
+def _points(values: Values, top: float) -> list[Point | None]:
+    """The coordinates of the values; None where nothing was read. top: the upper end of the scale."""
+    steps = max(len(values) - 1, 1)
+    height = HEIGHT - HEADROOM
+    return [
+        None if value is None else (i * WIDTH / steps, HEIGHT - value / top * height)
         for i, value in enumerate(values)
     ]
-    runs = [
-        [point for point in run if point]
-        for there, run in groupby(drawn, bool)
-        if there
-    ]
-    covered = (
-        len(values) - next(i for i, value in enumerate(values) if value is not None)
-    ) * step
+
+
+def _runs(points: Sequence[Point | None]) -> list[list[Point]]:
+    """The points without gaps between them, in groups."""
+    runs: list[list[Point]] = [[]]
+    for point in points:
+        if point is not None:
+            runs[-1].append(point)
+        elif runs[-1]:
+            runs.append([])
+    return [run for run in runs if run]
+
+
+def _in_words(values: Values, step: float, *, stale: bool) -> str:
+    """The last, the lowest and the highest value, and of which time. One at least was read."""
+    read_values = [value for value in values if value is not None]
+    first = next(i for i, value in enumerate(values) if value is not None)
+    covered = duration((len(values) - first) * step)
+    hour = f"the {covered} before" if stale else f"the last {covered}"
     last = "last known" if stale or values[-1] is None else "now"
-    hour = (
-        f"the {duration(covered)} before" if stale else f"the last {duration(covered)}"
-    )
-    area = "".join(f"{_path(run)}V{HEIGHT}H{run[0][0]:.1f}Z" for run in runs)
-    least = number_text(min(known))
-    most_ = number_text(max(known))
-    said = f"{last} {number_text(known[-1])}, lowest {least}, highest {most_} in {hour}"
-    return Sparkline("".join(map(_path, runs)), area, top, said)
+    latest = number_text(read_values[-1])
+    lowest = number_text(min(read_values))
+    highest = number_text(max(read_values))
+    return f"{last} {latest}, lowest {lowest}, highest {highest} in {hour}"
 
 
 def percent(values: Values | None) -> Values | None:
-    """Of ratios."""
+    """Ratios as percents."""
     return values and [None if value is None else 100 * value for value in values]
 
 
 def thinned(values: Values, points: int = 60) -> Values:
-    """At most so many: of several neighbours the highest, so that no peak is lost."""
-    each = -(-len(values) // points)
-    groups = [values[max(end - each, 0) : end] for end in range(len(values), 0, -each)]
+    """At most so many values: the highest of several neighbours, so that no peak is lost."""
+    size = -(-len(values) // points)
+    groups = [values[max(end - size, 0) : end] for end in range(len(values), 0, -size)]
     return [
         max((value for value in group if value is not None), default=None)
         for group in reversed(groups)
     ]
 
 
-def _path(points: Sequence[tuple[float, float]]) -> str:
-    (x, y), *rest = points
-    drawn = (
-        "".join(f"L{a:.1f} {b:.1f}" for a, b in rest) or "h.01"
-    )  # one point alone is a dot
-    return f"M{x:.1f} {y:.1f}{drawn}"
+def _path(points: Sequence[Point]) -> str:
+    """A line through the points; a single one is a dot."""
+    (x, y), *others = points
+    lines = "".join(f"L{right:.1f} {down:.1f}" for right, down in others)
+    return f"M{x:.1f} {y:.1f}{lines or 'h.01'}"
 
 
-Strip = tuple[str, str, list[tuple[float, float, SeverityEpisode]]]
-"""A condition and its client; when it was active: left end and width, of STRIP."""
+def _area(points: Sequence[Point]) -> str:
+    """The area below a line through the points."""
+    left = points[0][0]
+    return f"{_path(points)}V{HEIGHT}H{left:.1f}Z"
+
+
+Bar = tuple[float, float, SeverityEpisode]
+"""Left end and width of STRIP, and the episode."""
+Strip = tuple[str, str, list[Bar]]
+"""A condition and its client; when it was active."""
+NARROWEST = 3.0
+"""Width of a bar: a short episode is seen, too."""
 
 
 def strips(
@@ -96,13 +138,18 @@ def strips(
 ) -> list[Strip]:
     """One for each condition and client, in the order of their names."""
     name = attrgetter("condition", "client")
-    span = max(end - begin, 1.0)
-
-    def bar(one: SeverityEpisode) -> tuple[float, float, SeverityEpisode]:
-        left = max(one.since, begin)
-        right = min(one.to or end, end)
-        width = max((right - left) / span * STRIP, 3.0)  # what was short is seen too
-        return min((left - begin) / span * STRIP, STRIP - width), width, one
-
     ordered = sorted(episodes, key=attrgetter("condition", "client", "since"))
-    return [(*of, list(map(bar, run))) for of, run in groupby(ordered, name)]
+    return [
+        (condition, client, [_bar(episode, begin, end) for episode in run])
+        for (condition, client), run in groupby(ordered, name)
+    ]
+
+
+def _bar(episode: SeverityEpisode, begin: float, end: float) -> Bar:
+    """An episode on a strip from `begin` to `end`."""
+    span = max(end - begin, 1.0)
+    first = max(episode.since, begin)
+    last = min(episode.to or end, end)
+    width = max((last - first) / span * STRIP, NARROWEST)
+    left = min((first - begin) / span * STRIP, STRIP - width)
+    return left, width, episode

@@ -1,4 +1,4 @@
-"""Templates and what they say numbers with. Everything that comes from a broker is escaped."""
+"""Templates, and the words and links in them. All texts of a broker are escaped."""
 
 import hashlib
 import math
@@ -40,19 +40,16 @@ def static(name: str) -> bytes:
 
 @cache
 def static_link(name: str) -> str:
-    """Where it is; another content is another link, so that browsers may keep it."""
+    """The link to a file; another content has another link, so that browsers may keep it."""
     return f"static/{name}?v={hashlib.sha256(static(name)).hexdigest()[:12]}"
 
 
 def link(path: str, /, **given: object) -> str:
-    """A relative link, so that it holds behind a proxy's prefix; what is empty is left out."""
-    query = urlencode(
-        {
-            name: str(value)
-            for name, value in given.items()
-            if value not in (None, "", 0)
-        }
-    )
+    """A relative link, so that it holds behind a proxy's prefix. given: parameters; empty ones are left out."""
+    parameters = {
+        name: str(value) for name, value in given.items() if value not in (None, "", 0)
+    }
+    query = urlencode(parameters)
     return f"{path}?{query}" if query else path
 
 
@@ -71,12 +68,12 @@ def amount(value: ColumnValue) -> str:
 
 
 def with_code(text_: str) -> Markup:
-    """What is between backticks as code."""
+    """The text, with code in backticks marked as such."""
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text_))))  # noqa: S704 - escaped
 
 
 def words(name: str) -> str:
-    """The name of a condition, a number, a change: as text."""
+    """The name of a condition, a number or a change as text."""
     return name.replace("_", " ")
 
 

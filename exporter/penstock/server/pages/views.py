@@ -1,4 +1,4 @@
-"""What each page shows: look-ups in the agent."""
+"""The contents of each page: look-ups in the agent."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -44,161 +44,183 @@ POINTS = 240
 """Values from which a line in a table is drawn: the whole hour."""
 
 Context = dict[str, Any]
-View = Callable[[AgentView, Given], tuple[str, Context]]
-"""A template and what it shows."""
+"""What a template shows."""
+Page = tuple[str, Context]
+"""The name of a template, and what it shows."""
+View = Callable[[AgentView, Given], Page]
+"""Makes a page of the parameters of a request."""
 
 
-def overview(agent: AgentView, given: Given) -> tuple[str, Context]:
+def overview(agent: AgentView, request: Given) -> Page:
+    """The page with all that is wrong."""
     brokers = agent.brokers()
-    query = list_query(given, (WORST,), CONDITIONS)
-    found = agent.conditions(given.get("broker", ""), query)
-    incidents = agent.incidents(given.get("broker", ""), ListQuery(limit=CONDITIONS))
+    query = list_query(request, (WORST,), CONDITIONS)
+    name = request.get("broker", "")
+    conditions = agent.conditions(name, query)
+    incidents = agent.incidents(name, ListQuery(limit=CONDITIONS))
     headline = _headline(brokers)
-    told = incidents.rows
+    title = headline
+    if incidents.rows:
+        worst = incidents.rows[0]
+        title = f"{headline}: {worst.title} ({worst.broker})"
     return "overview.html", {
-        **_frame(
-            given,
-            agent,
-            f"{headline}: {told[0].title} ({told[0].broker})" if told else headline,
-            brokers,
-        ),
+        **_frame(request, agent, title, brokers),
+        **_pages("./", request, query, conditions.total),
         "headline": headline,
-        "state": worst_of([ObjectState(one.state) for one in brokers])
-        if brokers
-        else ObjectState.UNKNOWN,
+        "state": _state_of(brokers),
         "incidents": incidents,
-        "conditions": found.rows,
-        **_pages("./", given, query, found.total),
+        "conditions": conditions.rows,
     }
+
+
+def _state_of(brokers: Sequence[BrokerState]) -> ObjectState:
+    """The worst state of the brokers; unknown where there is none."""
+    if not brokers:
+        return ObjectState.UNKNOWN
+    return worst_of([ObjectState(broker.state) for broker in brokers])
 
 
 def listed(name: str, sorts: Sequence[str]) -> View:
-    """The page of queues or clients."""
+    """The page of queues or clients. name: of both the look-up and the template."""
 
-    def shown(agent: AgentView, given: Given) -> tuple[str, Context]:
-        query = list_query(given, sorts, ROWS)
-        found = getattr(agent, name)(given.get("broker", ""), query, points=POINTS)
-        own = {
-            "rows": found.rows,
+    def page(agent: AgentView, request: Given) -> Page:
+        query = list_query(request, sorts, ROWS)
+        look_up = getattr(agent, name)
+        answer = look_up(request.get("broker", ""), query, points=POINTS)
+        return f"{name}.html", {
+            **_frame(request, agent, name.capitalize()),
+            **_pages(name, request, query, answer.total),
+            "rows": answer.rows,
             "sort": query.sort,
-            **_pages(name, given, query, found.total),
         }
-        return f"{name}.html", {**_frame(given, agent, name.capitalize()), **own}
 
-    return shown
+    return page
 
 
-def queue(agent: AgentView, given: Given) -> tuple[str, Context]:
-    broker, name = required(given, "broker", "queue")
-    found = agent.explain(broker, name, given.get("address"), None)
-    consumers = agent.consumers(
-        broker, ListQuery(address=found.address, queue=name, limit=CONSUMERS)
-    )
-    recent = agent.recent(broker, name, found.address, span(given))
-    events = agent.events(since=0, limit=CONSUMERS, broker=broker, queue=name)
+def queue(agent: AgentView, request: Given) -> Page:
+    """The page of one queue."""
+    broker_name, name = required(request, "broker", "queue")
+    explanation = agent.explain(broker_name, name, request.get("address"), None)
+    address = explanation.address
+    of_queue = ListQuery(address=address, queue=name, limit=CONSUMERS)
+    recent = agent.recent(broker_name, name, address, span(request))
+    events = agent.events(since=0, limit=CONSUMERS, broker=broker_name, queue=name)
+    newest_first = reversed(events)
     return "queue.html", {
-        **_frame(given, agent, _titled(name, found.knowledge)),
-        "found": found,
-        "consumers": consumers,
-        **_charts(given, recent),
-        "events": [one for one in reversed(events) if one.address == found.address],
+        **_frame(request, agent, _titled(name, explanation.knowledge)),
+        **_charts(request, recent),
+        "found": explanation,
+        "consumers": agent.consumers(broker_name, of_queue),
+        "events": [event for event in newest_first if event.address == address],
     }
 
 
-def _charts(given: Given, recent: Recent) -> Context:
-    """buffered_most: by any of the clients, so that their lines share a scale."""
-    courses = [one.course.buffered or () for one in recent.clients if one.course]
+def _charts(request: Given, recent: Recent) -> Context:
+    """The last values as charts. buffered_most: by any of the clients, so that their lines share a scale."""
+    courses = [client.course for client in recent.clients if client.course]
+    buffered = [
+        value
+        for course in courses
+        for value in course.buffered or ()
+        if value is not None
+    ]
     return {
         "recent": recent,
-        "range": given.get("range", "1h"),
+        "range": request.get("range", "1h"),
         "ranges": list(RANGES),
-        "buffered_most": max(
-            (value for one in courses for value in one if value is not None),
-            default=0.0,
-        ),
+        "buffered_most": max(buffered, default=0.0),
         "strips": last_hour.strips(recent.episodes, recent.begin, recent.end),
     }
 
 
-def account(agent: AgentView, given: Given) -> tuple[str, Context]:
-    (broker,), name = required(given, "broker"), given.get("name", "")
+def account(agent: AgentView, request: Given) -> Page:
+    """The page of the account of a broker, or of one queue, address or client of it."""
+    (broker_name,) = required(request, "broker")
+    name = request.get("name", "")
     return "account.html", {
-        **_frame(given, agent, f"Account of {name or broker}"),
-        "found": agent.account(broker, name),
+        **_frame(request, agent, f"Account of {name or broker_name}"),
+        "found": agent.account(broker_name, name),
         "name": name,
     }
 
 
-def client(agent: AgentView, given: Given) -> tuple[str, Context]:
-    broker, name = required(given, "broker", "client")
-    found = agent.client(broker, name)
+def client(agent: AgentView, request: Given) -> Page:
+    """The page of one client over all its queues."""
+    broker_name, name = required(request, "broker", "client")
+    answer = agent.client(broker_name, name)
+    queues = ListQuery(client=name, limit=ROWS)
+    consumers = ListQuery(client=name, limit=CONSUMERS)
     return "client.html", {
-        **_frame(given, agent, _titled(name, found.knowledge)),
-        "found": found,
-        "rows": agent.clients(
-            broker, ListQuery(client=name, limit=ROWS), points=POINTS
-        ).rows,
-        "consumers": agent.consumers(broker, ListQuery(client=name, limit=CONSUMERS)),
+        **_frame(request, agent, _titled(name, answer.knowledge)),
+        "found": answer,
+        "rows": agent.clients(broker_name, queues, points=POINTS).rows,
+        "consumers": agent.consumers(broker_name, consumers),
     }
 
 
 def thing(kind: str) -> View:
     """The page of an address, without a broker over all of them, of a connection, or of a broker's cluster."""
+    needed = ("broker", kind) if kind == "connection" else (kind,)
 
-    def shown(agent: AgentView, given: Given) -> tuple[str, Context]:
-        *_, name = required(given, *(["broker"] if kind == "connection" else []), kind)
-        found = agent.thing(given.get("broker", ""), kind, name)
-        return "object.html", {
-            **_frame(given, agent, _titled(found.name, found.knowledge)),
-            "found": found,
-        }
+    def page(agent: AgentView, request: Given) -> Page:
+        name = required(request, *needed)[-1]
+        answer = agent.thing(request.get("broker", ""), kind, name)
+        title = _titled(answer.name, answer.knowledge)
+        return "object.html", {**_frame(request, agent, title), "found": answer}
 
-    return shown
+    return page
 
 
-def broker(agent: AgentView, given: Given) -> tuple[str, Context]:
-    (name,) = required(given, "broker")
+def broker(agent: AgentView, request: Given) -> Page:
+    """The page of one broker; with its numbers once it has been read."""
+    (name,) = required(request, "broker")
     brokers = agent.brokers()
-    states = [one for one in brokers if one.name == name]
-    found = (
-        None if states and states[0].age is None else agent.thing(name, "broker", name)
-    )
+    states = [state for state in brokers if state.name == name]
+    was_read = not states or states[0].age is not None
+    answer = agent.thing(name, "broker", name) if was_read else None
     state = states[0]
+    title = _titled(name, answer.knowledge) if answer else name
+    charts = (
+        _charts(request, agent.recent(name, "", None, span(request))) if answer else {}
+    )
+    events = agent.events(since=0, limit=EVENTS, broker=name, queue="")
     return "broker.html", {
-        **_frame(
-            given, agent, _titled(name, found.knowledge) if found else name, brokers
-        ),
-        **(_charts(given, agent.recent(name, "", None, span(given))) if found else {}),
+        **_frame(request, agent, title, brokers),
+        **charts,
         "state": state,
-        "found": found,
+        "found": answer,
         "findings": state.findings[:FINDINGS],
         "findings_total": len(state.findings),
-        "events": agent.events(since=0, limit=EVENTS, broker=name, queue="")[::-1],
+        "events": events[::-1],
     }
 
 
-def events(agent: AgentView, given: Given) -> tuple[str, Context]:
-    offset = whole(given, EVENTS_OFFSET)
-    last = offset + EVENTS
-    found = agent.events(
+def events(agent: AgentView, request: Given) -> Page:
+    """The page of events, the newest first."""
+    offset = whole(request, EVENTS_OFFSET)
+    end = offset + EVENTS
+    # One more than is shown says whether there are older ones.
+    newest = agent.events(
         since=0,
-        limit=last + 1,
-        broker=given.get("broker", ""),
-        queue=given.get("queue", ""),
+        limit=end + 1,
+        broker=request.get("broker", ""),
+        queue=request.get("queue", ""),
     )
     return "events.html", {
-        **_frame(given, agent, "Events"),
-        "events": found[::-1][offset:last],
+        **_frame(request, agent, "Events"),
+        "events": newest[::-1][offset:end],
         "newer": max(offset - EVENTS, 0) if offset else None,
-        "older": last if len(found) > last else None,
+        "older": end if len(newest) > end else None,
     }
 
 
-def api(agent: AgentView, given: Given) -> tuple[str, Context]:
-    return "api.html", {**_frame(given, agent, "API"), "routes": ROUTES}
+def api(agent: AgentView, request: Given) -> Page:
+    """The page that lists the routes of the API."""
+    return "api.html", {**_frame(request, agent, "API"), "routes": ROUTES}
 
 
-def nowhere(_: AgentView, __: Given) -> tuple[str, Context]:
+def nowhere(_: AgentView, __: Given) -> Page:
+    """The answer to a path that is no page: always NotFound."""
     raise NotFound(
         "there is no page here",
         "the link may be cut off, or of another version of Penstock",
@@ -221,41 +243,42 @@ VIEWS: Mapping[str, View] = {
 }
 
 
-# --- what they share
+# --- parts that pages share
 
 
-def known_of(given: Given) -> Mapping[str, str]:
-    return {name: given[name] for name in PARAMETERS if given.get(name)}
+def known_of(request: Given) -> Mapping[str, str]:
+    """The parameters of a request that pages take and pass on."""
+    return {name: request[name] for name in PARAMETERS if request.get(name)}
 
 
 def _frame(
-    given: Given,
+    request: Given,
     agent: AgentView,
     title: str,
     brokers: Sequence[BrokerState] | None = None,
 ) -> Context:
     """What the frame of each page needs. reloads: whether a browser without scripts loads it again by itself."""
+    short_title = title if len(title) <= TITLE else f"{title[:TITLE]}…"
     return {
-        "given": known_of(given),
+        "given": known_of(request),
         "brokers": agent.brokers() if brokers is None else brokers,
-        "title": title if len(title) <= TITLE else f"{title[:TITLE]}…",
-        "reloads": given.get("reload") != "off",
+        "title": short_title,
+        "reloads": request.get("reload") != "off",
         "urls": agent.links(),
     }
 
 
-def _titled(name: str, known: Knowledge) -> str:
-    """What is wrong with it, where something is."""
-    return f"{name}: {words(known.why) if ObjectState(known.state) in OF_SEVERITY.values() else known.state}"
+def _titled(name: str, knowledge: Knowledge) -> str:
+    """The title of an object: its name with what is wrong with it, else with its state."""
+    is_wrong = ObjectState(knowledge.state) in OF_SEVERITY.values()
+    return f"{name}: {words(knowledge.why) if is_wrong else knowledge.state}"
 
 
 def _headline(brokers: Sequence[BrokerState]) -> str:
-    """How it is, in a few words: for the title, which is what an operator sees of a tab."""
-    down = sum(one.up is False for one in brokers)
-    critical, warnings = (
-        sum(one.numbers.get(name, 0) for one in brokers)
-        for name in ("critical", "warning")
-    )
+    """How the brokers are, in a few words: for the title, which is what an operator sees of a tab."""
+    down = sum(broker.up is False for broker in brokers)
+    critical = sum(broker.numbers.get("critical", 0) for broker in brokers)
+    warnings = sum(broker.numbers.get("warning", 0) for broker in brokers)
     counts = {
         f"broker{'s' if down > 1 else ''} down": down,
         "critical": critical,
@@ -264,22 +287,24 @@ def _headline(brokers: Sequence[BrokerState]) -> str:
     parts = [f"{count:,} {name}" for name, count in counts.items() if count]
     if parts:
         return ", ".join(parts)
-    read = [ObjectState(one.state) for one in brokers if one.up]
-    if not read:
+    read_brokers = [broker for broker in brokers if broker.up]
+    if not read_brokers:
         return "Not polled yet"
-    worst = worst_of(read)
+    worst = _state_of(read_brokers)
     return CALM.get(worst, words(worst).capitalize())
 
 
-def _pages(path: str, given: Given, query: ListQuery, total: int) -> Context:
+def _pages(path: str, request: Given, query: ListQuery, total: int) -> Context:
     """Which rows of all these are, and the offsets of the pages before and after."""
     last = min(query.offset + query.limit, total)
+    before = max(query.offset - query.limit, 0) if query.offset else None
+    filters = ("text", "broker", "condition")
     return {
         "path": path,
         "total": total,
         "first": min(query.offset + 1, total),
         "last": last,
-        "before": max(query.offset - query.limit, 0) if query.offset else None,
+        "before": before,
         "after": last if last < total else None,
-        "filtered": any(given.get(name) for name in ("text", "broker", "condition")),
+        "filtered": any(request.get(name) for name in filters),
     }
