@@ -19,6 +19,7 @@ from penstock.account.fates import (
     polled_fates,
     queue_fates,
 )
+from penstock.account.ring_losses import Loss
 from penstock.core.table import Column, Table
 from penstock.insight.answers import AccountList, AccountSheet, Amount
 from penstock.insight.broker_view import BrokerView, NotFound, json_number
@@ -26,7 +27,9 @@ from penstock.insight.formatting import amount_text
 from penstock.insight.sheet_maker import (
     MAX_SHEETS,
     REASONS,
+    Amounts,
     PossibleLosses,
+    Reasons,
     SheetMaker,
     SheetMessages,
     amount,
@@ -48,6 +51,12 @@ WHY: Mapping[str, str] = REASONS["artemis"]
 FATES: Mapping[str, str] = REASONS["artemis_fates"]
 UNNAMED = "(not known)"
 """Clients that made a ring evict and are not known by name."""
+WHY_IN_DELIVERY = {
+    "by_link": ("beyond", "unheld"),
+    "unheld": ("beyond", "unheld"),
+    "in_doubt": ("uncounted", "committing"),
+}
+"""By state of messages in delivery: why nothing is known of their number, and why only bounds are."""
 BOOKED_FATES = ("dropped", "rejected", "unwanted", "rolled_back", "missing")
 """Fates of messages that an address routed and none of its queues got."""
 
@@ -70,8 +79,8 @@ def account_list(view: BrokerView, name: str) -> AccountList:
 class Delivery(NamedTuple):
     """Messages of a queue that are in delivery, by state; and those that consumers buffer, by client."""
 
-    by_state: dict[str, Amount]
-    buffered: dict[str, Amount]
+    by_state: Amounts
+    buffered: Amounts
 
 
 class ClientNumbers(NamedTuple):
@@ -90,7 +99,8 @@ class ClientNumbers(NamedTuple):
     @property
     def returned(self) -> float:
         """Messages that were delivered and are neither acknowledged nor buffered."""
-        return max(0.0, self.delivered - self.acknowledged - self.buffered)
+        not_acknowledged = self.delivered - self.acknowledged
+        return max(0.0, not_acknowledged - self.buffered)
 
 
 class Sheets(SheetMaker):
@@ -247,10 +257,11 @@ class Sheets(SheetMaker):
 
     def _loses(self, queue: int, fates: Sequence[str]) -> bool:
         """Whether messages of a queue, or of its address, are lost, or it is not known what became of them."""
-        return any(
-            self._fates[fate][0][queue] > 0 and not self._is_kept(fate, queue)
-            for fate in fates
-        )
+        for fate in fates:
+            least = self._fates[fate][0]
+            if least[queue] > 0 and not self._is_kept(fate, queue):
+                return True
+        return False
 
     def _is_kept(self, fate: str, queue: int) -> bool:
         """Whether messages of this fate are in the queue of another address."""
@@ -296,7 +307,9 @@ class Sheets(SheetMaker):
 
     def _why_missing(self, bare: int) -> str:
         """Why messages that were routed by an address without a queue may be lost."""
-        return WHY["diverted"] if self._bare.diverted[bare] else WHY["no_queue"]
+        if self._bare.diverted[bare]:
+            return WHY["diverted"]
+        return WHY["no_queue"]
 
     # --- addresses without a queue
 
@@ -305,14 +318,14 @@ class Sheets(SheetMaker):
         books = self._bare
         unrouted = json_number(books.unrouted[bare])
         routed = json_number(books.routed[bare])
-        left: dict[str, Amount] = {"unrouted": unrouted}
-        reasons: dict[str, str] = {}
+        left: Amounts = {"unrouted": unrouted}
+        reasons: Reasons = {}
         if books.to_wildcard[bare]:
             reasons["routed"] = WHY["wildcard"]
         elif routed:
             left["missing"] = (0, routed)
             reasons["missing"] = self._why_missing(bare)
-        arrived: dict[str, Amount] = {"routed": routed, "unrouted": unrouted}
+        arrived: Amounts = {"routed": routed, "unrouted": unrouted}
         messages = SheetMessages(arrived, {}, left, reasons)
         to_others = f"{amount_text(routed)} routed, to queues of other addresses"
         total = f"{to_others} + {amount_text(unrouted)} to no queue"
@@ -348,7 +361,7 @@ class Sheets(SheetMaker):
             unexplained=unexplained,
         )
 
-    def _left(self, queue: int, fates: Mapping[str, Bounds]) -> dict[str, Amount]:
+    def _left(self, queue: int, fates: Mapping[str, Bounds]) -> Amounts:
         """Messages that left the queue, by fate. fates: of the messages of all queues."""
         return {fate: amount_at(fates[fate], queue) for fate in self._fates_in(queue)}
 
@@ -363,11 +376,12 @@ class Sheets(SheetMaker):
             fates.append("lost_at_restart")
         return fates
 
-    def _arrived_at(self, queue: int) -> dict[str, Amount]:
+    def _arrived_at(self, queue: int) -> Amounts:
         """Messages that came to the queue, by source."""
         # The messages that were lost at a restart have a fate of their own.
-        by_restarts = self._books.adjusted[queue] + self._books.lost_at_restart[queue]
-        by_source: dict[str, Amount] = {
+        adjusted = self._books.adjusted[queue]
+        by_restarts = adjusted + self._books.lost_at_restart[queue]
+        by_source: Amounts = {
             "at_start": json_number(self._books.opening[queue]),
             "added": json_number(self._books.added[queue]),
             "expired_on_arrival": self._expired_on_arrival(queue),
@@ -389,13 +403,13 @@ class Sheets(SheetMaker):
         returns = self._returns
         return amount(returns.given_back[queue], returns.most[queue])
 
-    def _content(self, queue: int) -> dict[str, Amount]:
+    def _content(self, queue: int) -> Amounts:
         """The messages in the queue by state, all of one row of the broker: they sum up to the content."""
         content = self._books.content[queue]
         if self._judgement.keeps[queue]:
             return {"kept": json_number(content)}
-        scheduled = np.nan_to_num(self._queues["scheduled"][queue])
-        delivering = np.nan_to_num(self._queues["delivering"][queue])
+        scheduled = number_or_zero(self._queues["scheduled"][queue])
+        delivering = number_or_zero(self._queues["delivering"][queue])
         return {
             READY: json_number(content - scheduled - delivering),
             "scheduled": json_number(scheduled),
@@ -403,8 +417,8 @@ class Sheets(SheetMaker):
         }
 
     def _believed_content(
-        self, queue: int, arrived: Mapping[str, Amount], left: Mapping[str, Amount]
-    ) -> tuple[dict[str, Amount], dict[str, str]]:
+        self, queue: int, arrived: Amounts, left: Amounts
+    ) -> tuple[Amounts, Reasons]:
         """The messages in the queue by state, and why the number of ready ones is not known, where it is not.
 
         Args:
@@ -416,7 +430,8 @@ class Sheets(SheetMaker):
             arrived, self._content(queue), left
         )
         reasons = {READY: why_not_ready} if why_not_ready else {}
-        if READY in content and np.isnan(self._queues["messages"][queue]):
+        messages = self._queues["messages"][queue]
+        if READY in content and np.isnan(messages):
             content = {**content, READY: None}
             reasons = {READY: WHY["uncounted_content"]}
         return content, reasons
@@ -424,15 +439,15 @@ class Sheets(SheetMaker):
     def _delivery(self, queue: int) -> Delivery:
         """The messages in delivery; read before the queue, so that their sum may differ from the queue's own number."""
         consumers = self._snapshot.consumers
-        delivering = np.nan_to_num(self._queues["delivering"][queue])
-        if consumers is None or delivering == 0:
+        delivering = self._queues["delivering"][queue]
+        if consumers is None or number_or_zero(delivering) == 0:
             return Delivery({}, {})
         buffered = self._buffered(queue)
         awaiting_commit = consumers["awaiting_commit"][self._consumers_of(queue)]
         uncommitted = np.nan_to_num(awaiting_commit).sum()
         delivered = self._account.in_doubt
         low, high = delivered.bounds
-        by_state: dict[str, Amount] = {
+        by_state: Amounts = {
             "buffered": sum_of_exact(buffered.values()),
             "uncommitted": json_number(uncommitted),
             "in_doubt": amount(low[queue], high[queue]),
@@ -444,31 +459,38 @@ class Sheets(SheetMaker):
     def _lost_by(self, queue: int) -> Iterator[tuple[str, Amount]]:
         """What made the ring evict messages, with their number: arrivals, and clients that went or rolled back."""
         losses = self._account.ring_losses
-        evicted = self._books.lost[queue]
-        if losses.index is not self._queues.index or np.isnan(evicted) or evicted == 0:
+        evicted = float(self._books.lost[queue])
+        if losses.index is not self._queues.index:
             return
-        least = float(losses.least[queue])
-        most = min(float(losses.most[queue]), float(evicted))
-        yield "arrivals", amount(evicted - most, evicted - least)
+        if np.isnan(evicted) or evicted == 0:
+            return
+        by_clients = Loss(
+            least=float(losses.least[queue]),
+            most=min(float(losses.most[queue]), evicted),
+        )
+        least_by_arrivals = evicted - by_clients.most
+        most_by_arrivals = evicted - by_clients.least
+        yield "arrivals", amount(least_by_arrivals, most_by_arrivals)
         key = int(self._queues.index.keys[queue])
         by_client = losses.by_client.get(key, {})
         for client, loss in sorted(by_client.items()):
             if loss.most:
-                yield client, amount(loss.least, min(loss.most, evicted))
+                most = min(loss.most, evicted)
+                yield client, amount(loss.least, most)
         named_least = sum(loss.least for loss in by_client.values())
         named_most = sum(loss.most for loss in by_client.values())
-        if named_most < most:
-            yield UNNAMED, amount(0.0, most - named_least)
+        if named_most < by_clients.most:
+            yield UNNAMED, amount(0.0, by_clients.most - named_least)
 
     # --- why an amount of a queue is not exact
 
     def _reasons(
         self,
         queue: int,
-        left: Mapping[str, Amount],
+        left: Amounts,
         delivery: Delivery,
-        lost_by: Mapping[str, Amount],
-    ) -> dict[str, str]:
+        lost_by: Amounts,
+    ) -> Reasons:
         """Why amounts of the queue's sheet are not exact, by their names.
 
         Args:
@@ -488,9 +510,7 @@ class Sheets(SheetMaker):
             **why_inexact_culprits(lost_by),
         }
 
-    def _why_inexact_fates(
-        self, queue: int, left: Mapping[str, Amount]
-    ) -> dict[str, str]:
+    def _why_inexact_fates(self, queue: int, left: Amounts) -> Reasons:
         """The reasons by fate."""
         return {
             fate: self._why_left(fate, queue, left)
@@ -498,7 +518,7 @@ class Sheets(SheetMaker):
             if not exact(value)
         }
 
-    def _why_left(self, fate: str, queue: int, left: Mapping[str, Amount]) -> str:
+    def _why_left(self, fate: str, queue: int, left: Amounts) -> str:
         """Why it is not known how many messages had this fate. left: messages by fate."""
         if self._books.partly[queue] > 0:
             return WHY["unpolled"]
@@ -512,14 +532,15 @@ class Sheets(SheetMaker):
             return WHY["keeps_ring"]
         if "evicted" in left and "replaced" in left:
             return WHY["either"]
-        return WHY["late"] if self._books.expired[queue] else WHY["once"]
+        has_expired = self._books.expired[queue] != 0
+        return WHY["late"] if has_expired else WHY["once"]
 
     def _why_given_back(self, queue: int) -> str:
         if self._returns.paged[queue] > 0:
             return WHY["paged"]
         return WHY["unattempted"]
 
-    def _why_late(self, queue: int, left: Mapping[str, Amount]) -> dict[str, str]:
+    def _why_late(self, queue: int, left: Amounts) -> Reasons:
         """The reason why it is not known how many messages expired on arrival; empty where it is."""
         is_limited = "evicted" in left or "replaced" in left
         why = WHY["late"] if is_limited else WHY["once"]
@@ -534,7 +555,7 @@ class Sheets(SheetMaker):
         left = {fate: self._amount(fate, queue) for fate in self._fates_before(queue)}
         if "rejected" in left and self._may_refuse_uncounted(queue):
             left["rejected"] = None
-        arrived: dict[str, Amount] = {
+        arrived: Amounts = {
             "routed": json_number(books.routed_in_all[queue]),
             "unrouted": json_number(books.unrouted[queue]),
         }
@@ -544,7 +565,8 @@ class Sheets(SheetMaker):
             if not exact(value)
         }
         missing = amount(*self._reached_no_queue(queue))
-        why_routed = WHY["not_read"] if arrived["routed"] is None else WHY["busy"]
+        is_read = arrived["routed"] is not None
+        why_routed = WHY["busy"] if is_read else WHY["not_read"]
         reasons |= why_inexact("routed", missing, why_routed)
         return self._sheet(
             self._rows[queue].address,
@@ -555,14 +577,17 @@ class Sheets(SheetMaker):
 
     def _routed_sum(self, queue: int) -> str:
         """The arithmetic of the address: the messages that it routed, to its queues and to none."""
-        books = self._address_books
-        routed = float(books.routed_in_all[queue])
+        routed = float(self._address_books.routed_in_all[queue])
         least, most = self._reached_no_queue(queue)
-        missing = amount(least, most)
         # Messages that were open before the books began may come later, so that more come than were routed since.
-        to_queues = amount(max(routed - most, 0.0), max(routed - least, 0.0))
-        left_side = f"{amount_text(json_number(routed))} routed"
-        return f"{left_side} = {amount_text(to_queues)} to its queues + {amount_text(missing)} to no queue"
+        least_to_queues = max(routed - most, 0.0)
+        most_to_queues = max(routed - least, 0.0)
+        all_routed = amount_text(json_number(routed))
+        to_queues = amount_text(amount(least_to_queues, most_to_queues))
+        to_none = amount_text(amount(least, most))
+        return (
+            f"{all_routed} routed = {to_queues} to its queues + {to_none} to no queue"
+        )
 
     def _fates_before(self, queue: int) -> list[str]:
         """The fates that messages of the address can have before they are in a queue."""
@@ -579,20 +604,24 @@ class Sheets(SheetMaker):
     def _may_refuse_uncounted(self, queue: int) -> bool:
         """Whether the address was full, and no counter shows that it refused a client."""
         books = self._address_books
-        return bool(books.rejected[queue] == 0 and books.full[queue] > 0)
+        rejected = books.rejected[queue]
+        full = books.full[queue]
+        return bool(rejected == 0 and full > 0)
 
     def _reached_no_queue(self, queue: int) -> tuple[float, float]:
         """Messages that the address routed since the books began and no queue got, at least and at most."""
         books = self._address_books
-        least = float(np.nan_to_num(books.least[queue]))
-        most = float(books.most[queue])
-        if not books.earlier[queue] > 0:
-            return least, most
+        least = number_or_zero(books.least[queue])
+        earlier = books.earlier[queue]
+        if not earlier > 0:
+            return least, float(books.most[queue])
         # Messages that were missing before the books began anew are known only by their fates.
-        booked = sum(self._bounds(fate, queue)[0] for fate in BOOKED_FATES)
-        booked_after_routing = np.nan_to_num(booked - books.refused[queue])
-        least = float(max(least, booked_after_routing))
-        routed = float(np.nan_to_num(books.routed_in_all[queue]))
+        booked = 0.0
+        for fate in BOOKED_FATES:
+            booked += self._bounds(fate, queue)[0]
+        booked_of_routed = number_or_zero(booked - books.refused[queue])
+        routed = number_or_zero(books.routed_in_all[queue])
+        least = max(least, booked_of_routed)
         return least, max(least, routed)
 
     def _why(self, fate: str, queue: int) -> str:
@@ -612,7 +641,9 @@ class Sheets(SheetMaker):
     def _bounds(self, fate: str, queue: int) -> tuple[float, float]:
         """Messages of the queue, or of its address, that had this fate: at least and at most."""
         low, high = self._fates[fate]
-        return float(low[queue]), float(high[queue])
+        least = float(low[queue])
+        most = float(high[queue])
+        return least, most
 
     def _amount(self, fate: str, queue: int) -> Amount:
         """Messages of the queue, or of its address, that had this fate."""
@@ -629,13 +660,13 @@ class Sheets(SheetMaker):
             return None
         numbers = self._numbers_of_client(rows)
         queues = self._positions_of({clients.index.rows[row].queue for row in rows})
-        arrived: dict[str, Amount] = {"delivered": json_number(numbers.delivered)}
-        content: dict[str, Amount] = {
+        arrived: Amounts = {"delivered": json_number(numbers.delivered)}
+        content: Amounts = {
             "buffered": json_number(numbers.buffered),
             "uncommitted": json_number(numbers.uncommitted),
         }
         left = self._left_by_client(numbers, queues)
-        reasons: dict[str, str] = {}
+        reasons: Reasons = {}
         if not all(exact(value) for value in left.values()):
             reasons = dict.fromkeys(left, WHY["rolled_back"])
         if ANONYMOUS in sent:
@@ -658,7 +689,7 @@ class Sheets(SheetMaker):
         """Positions of the queues with these names."""
         return [i for i, row in enumerate(self._queues.index) if row.name in names]
 
-    def _sent_by(self, client: str) -> dict[str, Amount]:
+    def _sent_by(self, client: str) -> Amounts:
         """Messages that the client sent, by address."""
         producers = self._view.table("producer")
         return {
@@ -681,9 +712,7 @@ class Sheets(SheetMaker):
             uncommitted=total("uncommitted"),
         )
 
-    def _left_by_client(
-        self, numbers: ClientNumbers, queues: Sequence[int]
-    ) -> dict[str, Amount]:
+    def _left_by_client(self, numbers: ClientNumbers, queues: Sequence[int]) -> Amounts:
         """Messages that the client acknowledged or gave back. queues: that it consumes from.
 
         A message that it acknowledged and rolled back counts as acknowledged.
@@ -698,28 +727,31 @@ class Sheets(SheetMaker):
             "given_back": amount(least_returned, most_returned),
         }
 
-    def _lost_by_client(self, client: str, queues: Sequence[int]) -> dict[str, Amount]:
+    def _lost_by_client(self, client: str, queues: Sequence[int]) -> Amounts:
         """Messages that rings evicted because of the client, by queue."""
-        lost: dict[str, Amount] = {}
+        lost: Amounts = {}
         for queue in queues:
-            lost_by = dict(self._lost_by(queue))
-            lost[self._rows[queue].name] = lost_by.get(client, 0)
-        return {name: value for name, value in lost.items() if value != 0}
+            by_culprit = dict(self._lost_by(queue))
+            lost[self._rows[queue].name] = by_culprit.get(client, 0)
+        return {name: messages for name, messages in lost.items() if messages != 0}
 
 
-def why_inexact_delivery(by_state: Mapping[str, Amount]) -> dict[str, str]:
+def number_or_zero(value: float) -> float:
+    """The number; 0 where it is not known."""
+    return float(np.nan_to_num(value))
+
+
+def why_inexact_delivery(by_state: Amounts) -> Reasons:
     """The reasons why numbers of messages in delivery are not exact, by state."""
-    reasons: dict[str, str] = {}
-    for state in ("by_link", "unheld"):
-        value = by_state.get(state, 0)
-        why = WHY["beyond"] if value is None else WHY["unheld"]
-        reasons |= why_inexact(state, value, why)
-    in_doubt = by_state.get("in_doubt", 0)
-    why = WHY["uncounted"] if in_doubt is None else WHY["committing"]
-    return reasons | why_inexact("in_doubt", in_doubt, why)
+    reasons: Reasons = {}
+    for state, (why_unknown, why_bounds) in WHY_IN_DELIVERY.items():
+        messages = by_state.get(state, 0)
+        why = WHY[why_unknown] if messages is None else WHY[why_bounds]
+        reasons |= why_inexact(state, messages, why)
+    return reasons
 
 
-def why_inexact_culprits(lost_by: Mapping[str, Amount]) -> dict[str, str]:
+def why_inexact_culprits(lost_by: Amounts) -> Reasons:
     """The reason why it is not known what made a ring evict messages; empty where it is."""
     if all(exact(value) for value in lost_by.values()):
         return {}

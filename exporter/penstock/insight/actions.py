@@ -232,8 +232,10 @@ class Actions:
             return None
         buffered = buffered_by(consumers, positions)
         since = self._judgement.held_unsettled_since(consumers.index)[positions]
-        by_time = condition.name not in HOLDS_MOST and not np.isnan(since).all()
-        worst = int(np.nanargmin(since)) if by_time else int(np.argmax(buffered))
+        is_any_unsettled = not np.isnan(since).all()
+        worst = int(np.argmax(buffered))
+        if is_any_unsettled and condition.name not in HOLDS_MOST:
+            worst = int(np.nanargmin(since))
         position = int(positions[worst])
         return Suspect(
             position=position,
@@ -254,7 +256,8 @@ class Actions:
 
     def _client_of(self, consumer: int) -> ClientSeries:
         """The client of the consumer at this position."""
-        series: ClientSeries = self._clients.index.rows[self._clients.member[consumer]]
+        member = self._clients.member[consumer]
+        series: ClientSeries = self._clients.index.rows[member]
         return series
 
     def _is_at_fault(self, condition: ActiveCondition, suspect: "Suspect") -> bool:
@@ -470,7 +473,8 @@ def queues_together(condition: ActiveCondition, members: Conditions) -> dict[str
     if condition.client or len(ready) < 2:
         return {}
     queues = [f"{queue} ({count:,.0f} messages)" for queue, count in ready.items()]
-    return {"queue": ", ".join(queues), "ready": f"{sum(ready.values()):,.0f}"}
+    total = sum(ready.values())
+    return {"queue": ", ".join(queues), "ready": f"{total:,.0f}"}
 
 
 def cannot_hang(condition: ActiveCondition) -> bool:

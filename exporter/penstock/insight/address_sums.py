@@ -145,8 +145,9 @@ def leads_to(link: Related, part: AddressSum) -> bool:
 
 def is_cluster(group: Sequence[AddressSum]) -> bool:
     """Whether it is several brokers, or one with links, and has queues."""
-    has_queues = any(part.counts for part in serving(group))
-    return has_queues and (len(group) > 1 or len(group[0].links) > 0)
+    if not any(part.counts for part in serving(group)):
+        return False
+    return len(group) > 1 or len(group[0].links) > 0
 
 
 def serving(parts: Iterable[AddressSum]) -> list[AddressSum]:
@@ -189,7 +190,8 @@ def links_in_cluster(
     for link in part.links:
         ends = [member.broker for member in group if leads_to(link, member)]
         end = " or ".join(ends) or link.name
-        yield Related(f"links {part.broker} to", link.kind, end, link.told)
+        role = f"links {part.broker} to"
+        yield Related(role, link.kind, end, link.told)
 
 
 # --- their sums
@@ -223,15 +225,20 @@ def _summed(
 
 def facts_of_sum(parts: Sequence[AddressSum]) -> Iterator[Fact]:
     """The sums over the brokers, by `SUMS`."""
-    sums = {name: sum(part.sums.get(name, 0.0) for part in parts) for name in SUMS}
-    for name, total in sums.items():
-        number = total
+    redistributed = total_of("redistributed", parts)
+    for name in SUMS:
+        number = total_of(name, parts)
         if name in COUNTED_ON_EACH_BROKER:
-            number = max(total - sums["redistributed"], 0.0)
+            number = max(number - redistributed, 0.0)
         bounds = Bounds(number, number)
         if name in MOVED:
             bounds = _bounds(name, number, parts)
         yield fact_of(name, bounds)
+
+
+def total_of(name: str, parts: Sequence[AddressSum]) -> float:
+    """The number of this name over all brokers as it was read."""
+    return sum(part.sums.get(name, 0.0) for part in parts)
 
 
 def fact_on_its_way(parts: Sequence[AddressSum]) -> Fact:
@@ -292,7 +299,10 @@ def knowledge_of_sum(
         for watched in known.watched
     }
     return Knowledge(
-        state, "; ".join(reasons), min(since, default=None), [*watched.values()]
+        state=state,
+        why="; ".join(reasons),
+        since=min(since, default=None),
+        watched=list(watched.values()),
     )
 
 
@@ -332,4 +342,6 @@ def _arrived_after(part: AddressSum, parts: Sequence[AddressSum]) -> float:
 
 def _arrived_since(moment: float, parts: Sequence[AddressSum]) -> float:
     """Messages that came to these brokers since the moment, at most; infinite where it is before two polls of one."""
-    return sum(part.arrived if part.before <= moment else np.inf for part in parts)
+    if not all(part.before <= moment for part in parts):
+        return np.inf
+    return sum(part.arrived for part in parts)

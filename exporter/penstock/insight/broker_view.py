@@ -92,7 +92,7 @@ class BrokerView:
         )
 
 
-def near(name: str, names: Sequence[str], what: str) -> str:
+def near(name: str, names: Sequence[str], things: str) -> str:
     """A hint with similar names, or with the first of all where none is similar.
 
     Among many names it compares only those that contain the first letters.
@@ -100,7 +100,7 @@ def near(name: str, names: Sequence[str], what: str) -> str:
     Args:
         name: the name that was asked for.
         names: the names that there are.
-        what: what they name, in the plural.
+        things: what they name, in the plural.
     """
     candidates = sorted(set(names))
     if len(candidates) > NEAR:
@@ -111,10 +111,10 @@ def near(name: str, names: Sequence[str], what: str) -> str:
     if similar:
         return f"did you mean {' or '.join(similar)}?"
     if not candidates:
-        return f"there are no {what}"
+        return f"there are no {things}"
     first_names = ", ".join(candidates[:MOST_LISTED])
     more = ", …" if len(candidates) > MOST_LISTED else ""
-    return f"{what}: {first_names}{more}"
+    return f"{things}: {first_names}{more}"
 
 
 def json_number(value: float) -> Number | None:

@@ -45,9 +45,9 @@ from penstock.insight.knowledge import Concerning, Failing
 from penstock.insight.sheets import sheets_of
 from penstock.learned.timeout import FEW, MANY
 from penstock.observation.activity import FLOW_IN, FLOW_OUT
+from penstock.observation.facts import QUEUE_NUMBERS as QUEUE_NUMBERS_SEEN
 from penstock.observation.usual import WINDOWS
 from penstock.series.labels import CLIENT, ClientSeries, QueueSeries
-from penstock.settings.constants import Constants
 from penstock.settings.rules import KEYS, Resolved
 
 __all__ = [
@@ -75,6 +75,7 @@ MAX_CLIENTS = 200
 CLIENT_OF_KEY = itemgetter(1, 2, 3)
 """Address, queue and client of the key of a condition."""
 SOURCES = ("learned by the agent", "from history")
+NO_USUAL = "not known: this hour of the week was not seen before"
 
 ConditionT = TypeVar("ConditionT", bound=answers.Condition)
 QUEUE_NUMBERS = tuple[str, ...](NAMES["numbers"]["queue"])
@@ -220,11 +221,13 @@ def incidents_in_full(
 
 def in_short(actions: Sequence[answers.Action]) -> Iterator[str]:
     """Each action with its effect on messages; then how to check the first, and what not to do."""
-    yield from (f"{action.do}. {action.effect}" for action in actions)
-    yield from (f"Check: {action.check}" for action in actions[:1])
-    yield from dict.fromkeys(
-        f"Avoid: {action.never}" for action in actions if action.never
-    )
+    for each in actions:
+        yield f"{each.do}. {each.effect}"
+    for first in actions[:1]:
+        yield f"Check: {first.check}"
+    warnings = [each.never for each in actions if each.never]
+    for warning in dict.fromkeys(warnings):
+        yield f"Avoid: {warning}"
 
 
 def concerns(incident: Incident, series: QueueSeries, client: str | None) -> bool:
@@ -241,7 +244,7 @@ def concerns(incident: Incident, series: QueueSeries, client: str | None) -> boo
 # --- findings
 
 
-def findings(found: Iterable[Finding]) -> list[answers.Finding]:
+def findings(raised: Iterable[Finding]) -> list[answers.Finding]:
     """The findings as answers."""
     return [
         answers.Finding(
@@ -252,7 +255,7 @@ def findings(found: Iterable[Finding]) -> list[answers.Finding]:
             evidence(finding.evidence, finding.rule.units),
             finding.advice,
         )
-        for finding in found
+        for finding in raised
     ]
 
 
@@ -321,8 +324,7 @@ def explain(
     """All about a queue, or about one of its clients, as of the last poll. NotFound says which names are near."""
     series, row = find_queue(view, queue, address)
     active = conditions_on(view, series, client)
-    troubled = {condition.client for condition in active}
-    clients = clients_of(view, series, client, troubled)
+    clients = clients_of(view, series, client, {each.client for each in active})
     active += unknown_conditions(view, series, clients.names)
     incidents = [
         incident
@@ -431,21 +433,33 @@ def queue_of_row(view: BrokerView, row: int) -> int | None:
 
 
 def usual_of(view: BrokerView, row: int) -> str:
-    """What the expected numbers of the queue in this row rest on, in words."""
-    normal = view.state.judgement.normal
+    """The weeks and windows by which numbers of the queue in this row are expected, in words."""
     queue = queue_of_row(view, row)
+    normal = view.state.judgement.normal
     is_current = normal.index is view.state.queues.grouping.source
-    if queue is None or not is_current or not normal.expected.weeks[queue] > 0:
-        return "not known: this hour of the week was not seen before"
-    expected = normal.expected
-    history = int(expected.from_history[queue])
+    if queue is None or not is_current:
+        return NO_USUAL
+    weeks = normal.expected.weeks[queue]
+    if not weeks > 0:
+        return NO_USUAL
+    history = int(normal.expected.from_history[queue])
+    source = SOURCES[history]
     error = normal.errors[history, queue]
-    weeks = f"{SOURCES[history]} on {expected.weeks[queue]:.0f} weeks"
-    within = "" if np.isnan(error) else f", mean error {100 * np.expm1(error):.0f} %"
-    pause = f"longest pause {duration(expected.pause[queue])}"
-    text = f"{weeks}{within}; {pause}"
-    service = usual_service_of(view, queue)
-    return f"{text}; {service}" if service else text
+    pause = duration(normal.expected.pause[queue])
+    parts = [
+        f"{source} on {weeks:.0f} weeks{error_text(error)}",
+        f"longest pause {pause}",
+        usual_service_of(view, queue),
+    ]
+    return "; ".join(part for part in parts if part)
+
+
+def error_text(error: float) -> str:
+    """The mean error of what was expected. error: mean of the logarithm; NaN where it is not known."""
+    if np.isnan(error):
+        return ""
+    percent = 100 * np.expm1(error)
+    return f", mean error {percent:.0f} %"
 
 
 def usual_service_of(view: BrokerView, queue: int) -> str:
@@ -461,13 +475,14 @@ def usual_service_of(view: BrokerView, queue: int) -> str:
     return f"{seconds} a message, {source} on {windows:,.0f} windows with a backlog"
 
 
-def applied_rules(given: Resolved) -> list[answers.AppliedRule]:
-    """What rules of the configuration give, in the order of their keys."""
-    return [
-        answers.AppliedRule(key, text_of(getattr(given, key)), given.given_by[key])
-        for key in KEYS
-        if key in given.given_by
-    ]
+def applied_rules(settings: Resolved) -> list[answers.AppliedRule]:
+    """The settings that rules of the configuration give, in the order of their keys."""
+    rules = []
+    for key in KEYS:
+        if key in settings.given_by:
+            value = text_of(getattr(settings, key))
+            rules.append(answers.AppliedRule(key, value, settings.given_by[key]))
+    return rules
 
 
 def text_of(value: object) -> str | bool | Number:
@@ -612,15 +627,15 @@ def amounts_of(table: Table[Any], names: Sequence[str], i: int) -> dict[str, str
 def numbers_text(table: Table[Any], names: Sequence[str], i: int) -> str:
     """The numbers of the row, as "messages 24, consumers 2"."""
     amounts = amounts_of(table, names, i)
-    return ", ".join(f"{name} {amount}" for name, amount in amounts.items())
+    texts = [f"{name} {amount}" for name, amount in amounts.items()]
+    return ", ".join(texts)
 
 
 def numbers_of_client(table: Table[Any], names: Sequence[str], i: int) -> str:
     """The numbers of the row, as "24 buffered; 8 acknowledged, also uncommitted and rolled back"."""
     amounts = amounts_of(table, names, i)
-    return "; ".join(
-        f"{amount} {client_name_text(name)}" for name, amount in amounts.items()
-    )
+    texts = [f"{amount} {client_name_text(name)}" for name, amount in amounts.items()]
+    return "; ".join(texts)
 
 
 def dead_letters(
@@ -674,92 +689,102 @@ def clients_of(
         troubled: names of clients that come first.
     """
     table: Table[ClientSeries] = view.table("client")
-    place = (series.address, series.queue)
-    names = {
-        i: row.client
-        for i, row in enumerate(table.index.rows.tolist())
-        if (row.address, row.queue) == place
-    }
-    rows = [i for i, name in names.items() if client in (None, name)]
-    if client is not None and not rows:
-        raise NotFound(
-            f"queue {series.queue} has no client {client!r}",
-            near(client, list(names.values()), "clients"),
-        )
+    names = client_names(table, series)
+    rows = list(names)
+    if client is not None:
+        rows = [i for i in rows if names[i] == client]
+        if not rows:
+            raise NotFound(
+                f"queue {series.queue} has no client {client!r}",
+                near(client, list(names.values()), "clients"),
+            )
     rows.sort(key=lambda i: names[i] not in troubled)
     # There may be thousands: only those that are shown are worked out.
     clients = [queue_client(view, table, i) for i in rows[:MAX_CLIENTS]]
     return ShownClients(clients, len(rows) - len(clients))
 
 
+def client_names(table: Table[ClientSeries], series: QueueSeries) -> dict[int, str]:
+    """The names of the queue's clients by their rows of the table."""
+    place = (series.address, series.queue)
+    rows: list[ClientSeries] = table.index.rows.tolist()
+    return {
+        i: row.client for i, row in enumerate(rows) if (row.address, row.queue) == place
+    }
+
+
 def queue_client(view: BrokerView, table: Table[ClientSeries], i: int) -> QueueClient:
     """The client in this row of the table of clients."""
     row: ClientSeries = table.index.rows[i]
-    given = view.policy.rules.resolve(row.broker, row.address, row.queue, row.client)
+    rules = view.policy.rules
+    settings = rules.resolve(row.broker, row.address, row.queue, row.client)
     return QueueClient(
         row.client,
         state_of_row(view, table, i),
         client_numbers(view, table, CLIENT_NUMBERS, i),
-        stall_threshold(view, table, i, given),
-        applied_rules(given),
+        stall_threshold(view, table, i, settings),
+        applied_rules(settings),
     )
 
 
 def stall_threshold(
-    view: BrokerView, table: Table[ClientSeries], i: int, given: Resolved
+    view: BrokerView, table: Table[ClientSeries], i: int, settings: Resolved
 ) -> StallThreshold | None:
-    """The stall threshold of a client, and what it rests on; None where the client is not judged.
+    """The stall threshold of a client, and how it was found; None where the client is not judged.
 
     Args:
         view: the broker.
         table: of clients.
         i: the client's position in it.
-        given: what the rules of the configuration give it.
+        settings: of the client, by the rules of the configuration.
     """
     seconds = numbers_at(table, ("patience",), i).get("patience")
     if seconds is None:
         return None
-    if given.patience is not None:
-        why = f"rule {given.given_by['patience']}"
+    if settings.patience is not None:
+        why = f"rule {settings.given_by['patience']}"
         return StallThreshold(seconds, "configured", 0, why)
     learned = view.state.judgement.patience
-    constants = view.policy.constants
-    row = learned.index.positions(table.index.keys[i : i + 1])[0]
+    keys = table.index.keys[i : i + 1]
+    row = learned.index.positions(keys)[0]
     weight = float(learned.weight[row]) if row >= 0 else 0.0
     if weight == 0:
-        why = f"nothing learned yet: judgement.cold, {duration(constants.cold)}"
+        cold = duration(view.policy.constants.cold)
+        why = f"nothing learned yet: judgement.cold, {cold}"
         return StallThreshold(seconds, "cold", 0, why)
     longest = float(learned.longest[row])
     q98 = float(learned.q98[row])
-    usual = usual_gap_text(weight, longest, q98, constants)
-    bounds = threshold_bounds_text(weight, constants, view.interval)
-    return StallThreshold(seconds, "learned", round(weight), f"{usual}{bounds}")
+    why = learned_threshold_text(view, LearnedGaps(weight, longest, q98))
+    return StallThreshold(seconds, "learned", round(weight), why)
 
 
-def usual_gap_text(
-    weight: float, longest: float, q98: float, constants: Constants
-) -> str:
-    """What a learned stall threshold is made of, in words.
+class LearnedGaps(NamedTuple):
+    """The gaps between acknowledgements of a client.
 
-    Args:
-        weight: gaps that were learned from.
-        longest: the longest gap in seconds.
+    Attributes:
+        weight: how many gaps were learned from; older ones count less.
+        longest: seconds.
         q98: seconds that 98 % of the gaps stay below.
-        constants: of the broker.
     """
+
+    weight: float
+    longest: float
+    q98: float
+
+
+def learned_threshold_text(view: BrokerView, gaps: LearnedGaps) -> str:
+    """How a stall threshold was learned from gaps, with its bounds."""
+    constants = view.policy.constants
     times = f"{constants.factor:g} times"
-    if weight < FEW:
-        return f"{times} the longest gap of {duration(longest)}"
-    return f"{times} {duration(q98)}, which 98 % of the gaps stay below"
-
-
-def threshold_bounds_text(weight: float, constants: Constants, interval: float) -> str:
-    """The bounds of a learned stall threshold, in words. weight: gaps that it was learned from."""
+    if gaps.weight < FEW:
+        usual = f"{times} the longest gap of {duration(gaps.longest)}"
+    else:
+        usual = f"{times} {duration(gaps.q98)}, which 98 % of the gaps stay below"
     least = ""
-    if weight < MANY:
+    if gaps.weight < MANY:
         least = f", at least judgement.cold, {duration(constants.cold)}"
-    floor = duration(constants.floor_seconds(interval))
-    return f"{least}; between {floor} and {duration(constants.cap)}"
+    floor = duration(constants.floor_seconds(view.interval))
+    return f"{usual}{least}; between {floor} and {duration(constants.cap)}"
 
 
 # --- its ring
@@ -778,17 +803,32 @@ def ring_of(view: BrokerView, series: QueueSeries, row: int) -> answers.Ring | N
     if series.summed or queue is None or queues is None:
         return None
     limit = json_number(view.tables["queue"]["ring_limit"][row])
-    if limit is None and not queues["last_value"][queue] > 0:
+    keeps_last_values = queues["last_value"][queue] > 0
+    if limit is None and not keeps_last_values:
         return None
-    source = str(series.ring_source)
-    where = NAMES["ring_sources"][series.ring_source]
+    evicted = None
+    ledger = "not judged yet"
+    if is_ring_judged(view):
+        books = view.state.judgement.account.books
+        evicted = json_number(books.evicted[queue])
+        ledger = ring_ledger(ring_numbers(view, queue), evicted)
+    return answers.Ring(
+        limit=limit,
+        source=str(series.ring_source),
+        where=NAMES["ring_sources"][series.ring_source],
+        evicted=evicted,
+        ledger=ledger,
+    )
+
+
+def is_ring_judged(view: BrokerView) -> bool:
+    """Whether the account and the numbers of the last poll are of the queues that are shown."""
     judgement = view.state.judgement
-    indexes = (judgement.account.books.index, judgement.seen.queues.index)
-    if any(index is not view.state.queues.grouping.source for index in indexes):
-        return answers.Ring(limit, source, where, None, "not judged yet")
-    evicted = json_number(judgement.account.books.evicted[queue])
-    ledger = ring_ledger(ring_numbers(view, queue), evicted)
-    return answers.Ring(limit, source, where, evicted, ledger)
+    queues = view.state.queues.grouping.source
+    return (
+        judgement.account.books.index is queues
+        and judgement.seen.queues.index is queues
+    )
 
 
 class RingNumbers(NamedTuple):
@@ -813,13 +853,21 @@ class RingNumbers(NamedTuple):
 
 def ring_numbers(view: BrokerView, queue: int) -> RingNumbers:
     """The numbers of a ring at the last poll. queue: its position in the snapshot."""
-    numbers = np.nan_to_num(view.state.judgement.seen.queues.numbers[:, queue])
-    added, acknowledged, expired, killed, _, messages = (int(each) for each in numbers)
+    seen = view.state.judgement.seen.queues
+    numbers = np.nan_to_num(seen.numbers[:, queue]).astype(np.int64)
+    by_name = dict(zip(QUEUE_NUMBERS_SEEN, numbers.tolist(), strict=True))
     queues = view.snapshot.queues
     in_delivery = 0
     if queues is not None and queues["last_value"][queue] > 0:
         in_delivery = int(np.nan_to_num(queues["delivering"][queue]))
-    return RingNumbers(added, acknowledged, expired, killed, messages, in_delivery)
+    return RingNumbers(
+        added=by_name["added"],
+        acknowledged=by_name["acknowledged"],
+        expired=by_name["expired"],
+        killed=by_name["killed"],
+        there=by_name["messages"],
+        in_delivery=in_delivery,
+    )
 
 
 def ring_ledger(ring: RingNumbers, evicted: Number | None) -> str:

@@ -133,11 +133,14 @@ class RowSource(Generic[RowT]):
     def of_labels(self, mask: Mask) -> Mask:
         """(rows,) True where the row's label is one of these. mask: of the labels."""
         # One more, so that the last is for the rows that are not shown.
-        return np.asarray(np.append(mask, np.False_)[self.member])
+        with_hidden = np.append(mask, np.False_)
+        return np.asarray(with_hidden[self.member])
 
     def answer(self, row: int) -> RowT:
         """The answer for the row at this position."""
-        return self.make(row, self.conditions.get(int(self.member[row]), ()))
+        label = int(self.member[row])
+        conditions = self.conditions.get(label, ())
+        return self.make(row, conditions)
 
 
 def worst_of(conditions: Sequence[ActiveCondition]) -> int:
@@ -206,7 +209,8 @@ def condition_list(
         condition = pair[0]
         return -condition.severity, condition.since, condition.queue
 
-    chosen = heapq.nsmallest(query.offset + query.limit, fitting, key=worst_first)
+    end = query.offset + query.limit
+    chosen = heapq.nsmallest(end, fitting, key=worst_first)
     rows = [
         explain.listed(condition, view) for condition, view in chosen[query.offset :]
     ]
@@ -226,8 +230,11 @@ def incident_list(
             if part in names.casefold():
                 fitting.append(replace(incident, stale=stale))
     fitting.sort(key=by_severity_and_begin)
-    total = len(fitting) + sum(view.incidents.beyond for view in views)
-    return answers.IncidentList(fitting[query.offset :][: query.limit], total)
+    total = len(fitting)
+    for view in views:
+        total += view.incidents.beyond
+    end = query.offset + query.limit
+    return answers.IncidentList(fitting[query.offset : end], total)
 
 
 def by_severity_and_begin(incident: Incident) -> tuple[int, float]:
@@ -245,7 +252,8 @@ def broker_numbers(view: BrokerView) -> dict[str, answers.Number]:
         queues = view.tables["queue"]
         for name in SUMS:
             if name in queues:
-                numbers[name] = json_number(np.nansum(queues.columns[name])) or 0
+                total = np.nansum(queues.columns[name])
+                numbers[name] = json_number(total) or 0
     severities = [each.severity for each in view.conditions if not each.silenced]
     numbers["critical"] = severities.count(Severity.CRITICAL)
     numbers["warning"] = severities.count(Severity.WARNING)
@@ -260,10 +268,11 @@ def _fits(condition: ActiveCondition, query: ListQuery) -> bool:
         "client": condition.client,
         "condition": condition.name,
     }
-    if any(getattr(query, field) not in ("", name) for field, name in names.items()):
-        return False
+    for field, name in names.items():
+        if getattr(query, field) not in ("", name):
+            return False
     part = query.text.casefold()
-    return not part or any(part in name.casefold() for name in names.values())
+    return any(part in name.casefold() for name in names.values())
 
 
 # --- lists of several processes
@@ -282,13 +291,19 @@ def merged(parts: Sequence[Any], query: ListQuery, brokers: Sequence[str]) -> An
         query: what is asked of all.
         brokers: all, in the order in which equal rows are.
     """
+    first_part = parts[0]
+    rows: list[Any] = []
+    total = 0
+    for part in parts:
+        rows += part.rows
+        total += part.total
     place = {broker: i for i, broker in enumerate(brokers)}
-    key, ascends = _order_of(parts[0], query)
-    rows: list[Any] = [row for part in parts for row in part.rows]
-    rows.sort(key=lambda row: place.get(row.broker, len(place)))
+    last_place = len(place)
+    rows.sort(key=lambda row: place.get(row.broker, last_place))
+    key, ascends = _order_of(first_part, query)
     rows.sort(key=key, reverse=not ascends)
-    total = sum(part.total for part in parts)
-    return type(parts[0])(rows[query.offset : query.offset + query.limit], total)
+    end = query.offset + query.limit
+    return type(first_part)(rows[query.offset : end], total)
 
 
 def _order_of(part: Any, query: ListQuery) -> tuple[Callable[[Any], Any], bool]:
@@ -301,7 +316,9 @@ def _order_of(part: Any, query: ListQuery) -> tuple[Callable[[Any], Any], bool]:
         return -Severity[row.severity.upper()], row.since, row.queue
 
     def of_name(row: Any) -> Any:
-        return getattr(row, name).casefold(), row.queue, getattr(row, "client", "")
+        own_name = getattr(row, name)
+        client = getattr(row, "client", "")
+        return own_name.casefold(), row.queue, client
 
     def of_worst(row: Any) -> Any:
         size = np.nan_to_num(_known(row, size_name))
@@ -340,7 +357,9 @@ def _worst(conditions: Sequence[answers.ConditionSummary], query: ListQuery) -> 
 def _known(row: Any, column: str) -> float:
     """The number of a row; NaN where it is not known or there is no such column."""
     value = getattr(row, column)
-    return np.nan if value is None or value is UNSET else float(value)
+    if value is None or value is UNSET:
+        return np.nan
+    return float(value)
 
 
 # --- choosing and sorting
@@ -349,17 +368,16 @@ def _known(row: Any, column: str) -> float:
 def _listed(sources: Sequence[RowSource[RowT]], query: ListQuery) -> Listed[RowT]:
     """The rows of all brokers that fit, sorted and cut."""
     chosen = [_chosen(source, query) for source in sources]
+    sizes = [len(rows) for rows in chosen]
+    source_of = np.repeat(np.arange(len(sources)), sizes)
     rows = np.concatenate([np.empty(0, np.intp), *chosen])
-    source_of = np.repeat(np.arange(len(sources)), [len(part) for part in chosen])
     order = _order(sources, chosen, query.sort)
-    order = order[query.offset : query.offset + query.limit]
-    shown_rows = [
-        sources[source].answer(row)
-        for source, row in zip(
-            source_of[order].tolist(), rows[order].tolist(), strict=True
-        )
-    ]
-    return Listed(shown_rows, len(rows))
+    end = query.offset + query.limit
+    answers_in_order = []
+    for i in order[query.offset : end].tolist():
+        source = sources[source_of[i]]
+        answers_in_order.append(source.answer(int(rows[i])))
+    return Listed(answers_in_order, len(rows))
 
 
 def _chosen(source: RowSource[Any], query: ListQuery) -> Positions:
@@ -444,8 +462,11 @@ def _names(
     """The keys that sort these rows by a name; equal ones by queue and client."""
     for i in rows.tolist():
         label = source.labels[source.member[i]]
-        own_name = source.rows[i].id if name == "consumer" else getattr(label, name, "")
-        yield own_name.casefold(), label.queue, getattr(label, "client", "")
+        first = getattr(label, name, "")
+        if name == "consumer":
+            first = source.rows[i].id
+        client = getattr(label, "client", "")
+        yield first.casefold(), label.queue, client
 
 
 def _joined(columns: Sequence[Column]) -> Column:
@@ -576,9 +597,10 @@ def _consumer_numbers(
     numbers = {
         name: consumers.columns[name] for name in columns(Consumer) if name in consumers
     }
+    ahead = view.state.clock.applied
     for name in TIMES:
         if name in numbers:
-            numbers[name] = numbers[name] - view.state.clock.applied
+            numbers[name] = numbers[name] - ahead
     return numbers
 
 
@@ -643,7 +665,10 @@ def _targets(view: BrokerView, client: str) -> list[Target]:
     producers: Table[ProducerSeries] = view.table("producer")
     rows = _rows_of(producers, client)
     return [
-        Target(producers.index.rows[i].address, json_number(producers["produced"][i]))
+        Target(
+            producers.index.rows[i].address,
+            json_number(producers["produced"][i]),
+        )
         for i in rows[:MOST]
     ]
 

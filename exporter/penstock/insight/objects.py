@@ -1,7 +1,7 @@
 """What is known of an object that is no queue: the broker, an address, a connection, a client."""
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -134,7 +134,8 @@ def facts_of_broker(view: BrokerView, about: Broker) -> list[Fact]:
     ]
     for name in FACTS["broker"]:
         number = json_number(getattr(about, name))
-        facts.append(Fact(name, number, UNITS.get(name, "")))
+        unit = UNITS.get(name, "")
+        facts.append(Fact(name, number, unit))
     return facts
 
 
@@ -163,8 +164,8 @@ def known_broker(view: BrokerView, failing: Failing | None) -> Knowledge:
         concerning = Concerning(view.conditions, judged=judged)
         return _known(view, concerning, failing, broker=True)
     index = view.table("queue").index
-    is_judged = index.column("judged", lambda row: row.kind in JUDGED) > 0
-    rows = np.flatnonzero(is_judged)
+    is_judged = index.column("judged", lambda row: row.kind in JUDGED)
+    rows = np.flatnonzero(is_judged > 0)
     why = _not_judged(view, ((row, "") for row in index.rows[rows]))
     concerning = _concerning(
         view, view.conditions, view.incidents.told, why or not_read(view)
@@ -198,8 +199,8 @@ def links_of(view: BrokerView) -> list[Related]:
     }
     related = []
     for i, row in enumerate(links.index):
-        why_stopped = stopped.get(row.name, "")
-        text = f"{link_text(links['up'][i], links['pending'][i])}{why_stopped}"
+        state = link_text(links["up"][i], links["pending"][i])
+        text = state + stopped.get(row.name, "")
         related.append(Related("is linked by", row.kind, row.name, text))
     return related
 
@@ -377,7 +378,8 @@ def _moved_of(view: BrokerView, address: str) -> MovedMessages:
     """Messages of the address that the links of the broker may move, and did since the poll before."""
     books = view.state.judgement.account.books
     own = _is_on(address, books.index)
-    is_link = np.array([row.kind is QueueKind.LINK for row in books.index], np.bool_)
+    kinds = [row.kind for row in books.index]
+    is_link = np.array([kind is QueueKind.LINK for kind in kinds], np.bool_)
     unread = own & (books.consumers == 0)
     return MovedMessages(
         movable=float(np.nansum(books.content[unread])),
@@ -389,7 +391,8 @@ def _moved_of(view: BrokerView, address: str) -> MovedMessages:
 def _arrived_at(view: BrokerView, address: str) -> float:
     """Messages that came to the queues of the address since the poll before."""
     books = view.state.judgement.account.books
-    return float(np.nansum(books.came_last[_is_on(address, books.index)]))
+    own = _is_on(address, books.index)
+    return float(np.nansum(books.came_last[own]))
 
 
 def _sums_of(view: BrokerView, address: str) -> dict[str, float]:
@@ -398,7 +401,8 @@ def _sums_of(view: BrokerView, address: str) -> dict[str, float]:
     own = _is_on(address, table.index)
     if not own.any():
         return {}
-    return {name: float(np.nansum(table[name][own])) for name in SUMS if name in table}
+    columns = {name: table[name][own] for name in SUMS if name in table}
+    return {name: float(np.nansum(column)) for name, column in columns.items()}
 
 
 def _known_of_sum(view: BrokerView, address: str, failing: Failing | None) -> Knowledge:
@@ -482,8 +486,7 @@ def known_consumers(
         failing: why the broker cannot be read, where that is so.
     """
     clients = _clients(view, positions)
-    queues = {(row.address, row.queue): row for row in view.table("queue").index}
-    asked = ((queues[name[:2]], name[2]) for name in clients if name[:2] in queues)
+    asked = _clients_with_queues(view, clients)
     why = _not_judged(view, asked)
     if not why and view.snapshot.consumers is None:
         why = "its consumers could not be read"
@@ -493,6 +496,16 @@ def known_consumers(
     concerning = _concerning(view, conditions, incidents, why)
     rows = view.table("client").index.where("client", CLIENT, set(clients))
     return _known(view, concerning, failing, rows, table="client")
+
+
+def _clients_with_queues(
+    view: BrokerView, clients: Collection[ClientName]
+) -> Iterator[tuple[QueueSeries, str]]:
+    """The queues of these clients that are shown, each with the name of the client."""
+    queues = {QUEUE(row): row for row in view.table("queue").index}
+    for address, queue, client in clients:
+        if (address, queue) in queues:
+            yield queues[address, queue], client
 
 
 def _conditions_on_clients(
@@ -506,10 +519,12 @@ def _conditions_on_clients(
     """
 
     def concerns(condition: ActiveCondition) -> bool:
-        name = CLIENT(condition)
         if is_of_broker(condition):
             return True
-        return name in clients and (clients[name] or condition.name != STALLED.name)
+        name = CLIENT(condition)
+        if condition.name == STALLED.name:
+            return clients.get(name, False)
+        return name in clients
 
     return [condition for condition in view.conditions if concerns(condition)]
 
@@ -530,7 +545,8 @@ def _clients(view: BrokerView, positions: Positions) -> dict[ClientName, bool]:
             own = positions[members == member]
             all_still = is_still[grouping.member == member]
             may_stall = is_still[own].any() or not all_still.any()
-            clients[CLIENT(grouping.index.rows[member])] = bool(may_stall)
+            name = CLIENT(grouping.index.rows[member])
+            clients[name] = bool(may_stall)
     return clients
 
 
@@ -549,9 +565,11 @@ def _settles_nothing(view: BrokerView) -> Mask:
 def known_client(view: BrokerView, client: str, failing: Failing | None) -> Knowledge:
     """The state of a client on all its queues."""
     index = view.table("client").index
-    rows = np.array([i for i, row in enumerate(index) if row.client == client], np.intp)
+    is_of_client = [row.client == client for row in index]
+    rows = np.flatnonzero(is_of_client)
     queues = {QUEUE(row) for row in index.rows[rows]}
-    asked = ((row, client) for row in view.table("queue").index if QUEUE(row) in queues)
+    shown_queues = view.table("queue").index
+    asked = ((row, client) for row in shown_queues if QUEUE(row) in queues)
     why = _not_judged(view, asked)
     if not why and not len(rows):
         why = NO_CONSUMERS
@@ -571,9 +589,10 @@ def known_client(view: BrokerView, client: str, failing: Failing | None) -> Know
 def _facts(table: Table[Any], names: Sequence[str], i: int) -> Iterator[Fact]:
     """The numbers of a row that are known."""
     for name in names:
-        if name in table and not np.isnan(table[name][i]):
-            number = json_number(table[name][i])
-            yield Fact(name.replace("_", " "), number, UNITS.get(name, ""))
+        value = table[name][i] if name in table else np.nan
+        if not np.isnan(value):
+            title = name.replace("_", " ")
+            yield Fact(title, json_number(value), UNITS.get(name, ""))
 
 
 def _incidents_of(view: BrokerView, name: str) -> list[Incident]:
@@ -582,8 +601,9 @@ def _incidents_of(view: BrokerView, name: str) -> list[Incident]:
     def concerns(incident: Incident) -> bool:
         if name == incident.object or name in incident.victims:
             return True
-        of_members = any(key[1] == name for key in incident.members)
-        return of_members or any(address == name for address, _ in incident.places)
+        addresses = {address for address, _ in incident.places}
+        addresses |= {key[1] for key in incident.members}
+        return name in addresses
 
     return [incident for incident in view.incidents.told if concerns(incident)]
 
@@ -634,7 +654,9 @@ def _known(
     """
     if not_judged(view.state.judgement, view.snapshot):
         about = dataclasses.replace(about, conditions=(), incidents=())
-    states = np.empty(0) if rows is None else view.table(table)[STATE][rows]
+    states = np.empty(0)
+    if rows is not None:
+        states = view.table(table)[STATE][rows]
     early = int(np.count_nonzero(np.isin(states, EARLY)))
     unread = sure.unread_as(failing, broker=broker)
     state = about.state(unread, watching=early > 0)

@@ -23,6 +23,10 @@ REASONS = read_toml("penstock.insight", "reasons.toml")
 EITHER_OF: Sequence[tuple[str, str]] = REASONS["either_of"]
 """Fates that the broker counts as one."""
 
+Amounts = dict[str, Amount]
+"""Messages by source, by state or by fate."""
+Reasons = dict[str, str]
+"""Why amounts are not exact, by their names."""
 PossibleLosses = Mapping[tuple[str, str], float | None]
 """Messages that may be lost, at most, by fate and by the reason why that is not known; None: no most is known."""
 
@@ -37,10 +41,10 @@ class SheetMessages(NamedTuple):
         reasons: why amounts are not exact, by their names.
     """
 
-    arrived: dict[str, Amount]
-    content: dict[str, Amount]
-    left: dict[str, Amount]
-    reasons: dict[str, str]
+    arrived: Amounts
+    content: Amounts
+    left: Amounts
+    reasons: Reasons
 
 
 class SheetMaker:
@@ -139,15 +143,18 @@ class SheetMaker:
         key = self._queues.index.keys[queue]
         return np.flatnonzero(self._snapshot.consumer_queue == key)
 
-    def _buffered(self, queue: int) -> dict[str, Amount]:
+    def _buffered(self, queue: int) -> Amounts:
         """Messages of the queue that each client has got and not acknowledged, by client."""
         consumers = self._snapshot.consumers
         if consumers is None:
             return {}
+        positions = self._consumers_of(queue)
+        buffered = np.nan_to_num(consumers["buffered"][positions])
         by_client = Counter[str]()
-        for consumer in self._consumers_of(queue).tolist():
-            client = consumers.index.rows[consumer].client
-            by_client[client] += np.nan_to_num(consumers["buffered"][consumer])
+        for row, messages in zip(
+            consumers.index.rows[positions], buffered, strict=True
+        ):
+            by_client[row.client] += messages
         return {
             client: json_number(messages)
             for client, messages in sorted(by_client.items())
@@ -185,7 +192,7 @@ def sum_of_exact(amounts: Iterable[Amount]) -> int | float:
     return sum(value for value in amounts if isinstance(value, int | float))
 
 
-def why_inexact(name: str, value: Amount, why: str) -> dict[str, str]:
+def why_inexact(name: str, value: Amount, why: str) -> Reasons:
     """The reason `why`, by `name`; empty where the amount is an exact number."""
     return {} if exact(value) else {name: why}
 
@@ -221,9 +228,9 @@ def together_by_reason(places: Iterable[PossibleLosses]) -> list[NotKnown]:
 
 
 def sums(
-    arrived: Mapping[str, Amount],
-    content: Mapping[str, Amount],
-    left: Mapping[str, Amount],
+    arrived: Amounts,
+    content: Amounts,
+    left: Amounts,
     gap: Amount,
 ) -> str:
     """The arithmetic of a queue's sheet, as "5 added = 2 ready + 3 acknowledged".
@@ -240,7 +247,7 @@ def sums(
     return f"{terms(arrived) or '0'} = {right or '0'}"
 
 
-def terms(amounts: Mapping[str, Amount]) -> str:
+def terms(amounts: Amounts) -> str:
     """The amounts that are not 0 with their names, as a sum."""
     return " + ".join(
         f"{amount_text(value)} {name.replace('_', ' ')}"
@@ -249,7 +256,7 @@ def terms(amounts: Mapping[str, Amount]) -> str:
     )
 
 
-def together(left: Mapping[str, Amount]) -> dict[str, Amount]:
+def together(left: Amounts) -> Amounts:
     """The amounts, with two fates in one term where the broker counts both as one and does not show which it was."""
     merged = dict(left)
     for fate, other_fate in EITHER_OF:

@@ -2,7 +2,7 @@
 topics before their subscriptions.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from msgspec.structs import replace
@@ -19,11 +19,13 @@ from penstock.account.openmq_books import (
 from penstock.account.openmq_books import REASONS as BOOKED
 from penstock.core.table import Table
 from penstock.insight.account import account_list
-from penstock.insight.answers import AccountList, AccountSheet, Amount
+from penstock.insight.answers import AccountList, AccountSheet
 from penstock.insight.broker_view import BrokerView, NotFound, json_number
 from penstock.insight.sheet_maker import (
     MAX_SHEETS,
     REASONS,
+    Amounts,
+    Reasons,
     SheetMaker,
     SheetMessages,
     amount,
@@ -63,11 +65,14 @@ def sheets_of(view: BrokerView, address: str, queue: str) -> list[AccountSheet]:
         by_address_name = sheets(view, address).rows if address != queue else []
     except NotFound:
         return []
-    rows = [*by_queue_name, *by_address_name]
-    of_address = [sheet for sheet in rows if sheet.address == address]
-    queue_sheets = [sheet for sheet in of_address if sheet.queue == queue]
-    address_sheets = [sheet for sheet in of_address if not sheet.queue]
-    return [*queue_sheets[:1], *address_sheets[:1]]
+    of_address = [
+        sheet
+        for sheet in (*by_queue_name, *by_address_name)
+        if sheet.address == address
+    ]
+    of_queue = [sheet for sheet in of_address if sheet.queue == queue]
+    before_queues = [sheet for sheet in of_address if not sheet.queue]
+    return of_queue[:1] + before_queues[:1]
 
 
 def openmq_account_list(
@@ -169,21 +174,20 @@ class OpenmqSheets(SheetMaker):
         messages = SheetMessages(arrived_at(books, queue), content, left, reasons)
         return self._booked_sheet(row.address, books, queue, messages)
 
-    def _content(self, queue: int, states: tuple[str, ...]) -> dict[str, Amount]:
+    def _content(self, queue: int, states: tuple[str, ...]) -> Amounts:
         """The messages in the queue: the ready ones, and those in these states."""
         messages = self._number("messages", queue)
         scheduled = self._number("scheduled", queue)
         delivering = self._number("delivering", queue)
-        content: dict[str, Amount] = {
-            READY: json_number(messages - scheduled - delivering)
-        }
+        content: Amounts = {READY: json_number(messages - scheduled - delivering)}
         for state in states:
             content[state] = json_number(self._number(state, queue))
         return content
 
     def _number(self, name: str, queue: int) -> float:
         """A number of the queue at the last poll; 0 where it is not known."""
-        return float(np.nan_to_num(self._queues[name][queue]))
+        number = self._queues[name][queue]
+        return float(np.nan_to_num(number))
 
     def of_topic(self, topic: int) -> AccountSheet:
         """The sheet of a topic before its subscriptions. topic: its position in the books."""
@@ -193,7 +197,8 @@ class OpenmqSheets(SheetMaker):
         if left["unwanted"] != 0:
             # The topic does not count these among the messages that came.
             arrived["unwanted"] = left["unwanted"]
-        content: dict[str, Amount] = {"there": json_number(books.content[topic])}
+        messages_there = json_number(books.content[topic])
+        content: Amounts = {"there": messages_there}
         reasons = {
             "acknowledged": WHY["of_topic"],
             **why_not_exact(left),
@@ -215,35 +220,40 @@ class OpenmqSheets(SheetMaker):
 
     # --- messages in delivery
 
-    def _in_delivery(
-        self, queue: int, by_client: Mapping[str, Amount]
-    ) -> dict[str, Amount]:
+    def _in_delivery(self, queue: int, by_client: Amounts) -> Amounts:
         """The messages in delivery, by state; empty where there are none.
 
         Args:
             queue: its position.
             by_client: messages that each client buffers.
         """
-        state = self._judgement.openmq
-        if state.queues.index is not self._queues.index:
+        numbers = self._judgement.openmq.queues
+        if numbers.index is not self._queues.index:
             return {}
-        prepared = state.prepared
-        unheld = float(state.queues.with_nobody[queue])
-        most = min(unheld, prepared.in_doubt)
-        abandoned_here = prepared.abandoned - self._most_unheld_elsewhere(queue)
-        least = min(float(np.fmax(abandoned_here, 0.0)), most)
+        by_state: Amounts = {"buffered": sum_of_exact(by_client.values())}
+        by_state |= self._held_by_none(queue)
+        removed = numbers.stale[queue]
+        if removed > 0:
+            by_state["removed_while_held"] = json_number(removed)
+        is_empty = all(messages == 0 for messages in by_state.values())
+        return {} if is_empty else by_state
+
+    def _held_by_none(self, queue: int) -> Amounts:
+        """The messages in delivery that no consumer holds, and those of them that are of prepared transactions."""
+        prepared = self._judgement.openmq.prepared
         is_unread = np.isnan(prepared.received)
+        total = float(self._judgement.openmq.queues.with_nobody[queue])
+        most = min(total, prepared.in_doubt)
+        abandoned_here = prepared.abandoned - self._most_unheld_elsewhere(queue)
+        least_abandoned = np.fmax(abandoned_here, 0.0)
+        least = min(float(least_abandoned), most)
         # A transaction that is still open, or may be, hides how many messages no consumer holds.
-        is_hidden = unheld > 0 and prepared.received != prepared.in_doubt
-        by_state: dict[str, Amount] = {
-            "buffered": sum_of_exact(by_client.values()),
-            "unheld": None if is_hidden else amount(unheld - most, unheld - least),
-        }
-        if most > 0 or (unheld > 0 and is_unread):
+        is_hidden = total > 0 and prepared.received != prepared.in_doubt
+        unheld = None if is_hidden else amount(total - most, total - least)
+        by_state: Amounts = {"unheld": unheld}
+        if most > 0 or (total > 0 and is_unread):
             by_state["in_doubt"] = None if is_unread else amount(least, most)
-        if state.queues.stale[queue] > 0:
-            by_state["removed_while_held"] = json_number(state.queues.stale[queue])
-        return by_state if any(value != 0 for value in by_state.values()) else {}
+        return by_state
 
     def _most_unheld_elsewhere(self, queue: int) -> float:
         """Messages in delivery that no consumer holds on other queues, at most.
@@ -271,35 +281,38 @@ def checked(messages: SheetMessages) -> SheetMessages:
     return SheetMessages(arrived, believed, left, reasons)
 
 
-def amounts(
-    fates: Mapping[str, Bounds], row: int, names: tuple[str, ...]
-) -> dict[str, Amount]:
+def amounts(fates: Mapping[str, Bounds], row: int, names: tuple[str, ...]) -> Amounts:
     """The messages of a row with each of these fates."""
     return {name: amount_at(fates[name], row) for name in names}
 
 
-def why_not_exact(messages: Mapping[str, Amount]) -> dict[str, str]:
+def why_not_exact(messages: Amounts) -> Reasons:
     """The reasons why amounts are not exact, by fate or state."""
-    return {name: FATES[name] for name, value in messages.items() if not exact(value)}
+    inexact = [name for name, value in messages.items() if not exact(value)]
+    return {name: FATES[name] for name in inexact}
 
 
-def why_left(books: DestinationBooks, row: int) -> dict[str, str]:
+def why_left(books: DestinationBooks, row: int) -> Reasons:
     """Why it is not known how messages left, where that has a reason other than those of each fate."""
     if not is_untraced(books, row):
         return {}
-    why = WHY["unset"] if books.undecided[row] > 0 else WHY["untraced"]
+    is_unset = books.undecided[row] > 0
+    why = WHY["unset"] if is_unset else WHY["untraced"]
     return {"acknowledged": why, "expired": why}
 
 
 def is_untraced(books: DestinationBooks, row: int) -> bool:
     """Whether messages left that expired or were acknowledged, and no number shows which."""
-    untraced = books.more[BOOKED.index(UNTRACED)][row]
-    return bool(untraced > 0 or books.undecided[row] > 0)
+    untraced = books.more[BOOKED.index(UNTRACED)]
+    undecided = books.undecided
+    if untraced[row] > 0:
+        return True
+    return bool(undecided[row] > 0)
 
 
 def one_term_for_all_unsure(
-    books: DestinationBooks, row: int, left: Mapping[str, Amount]
-) -> Mapping[str, Amount]:
+    books: DestinationBooks, row: int, left: Amounts
+) -> Amounts:
     """`left` with those fates in one term that have bounds, as OpenMQ counts them as one: the term has a number.
 
     "0 to 5 acknowledged" and "0 to 5 expired" become "5 acknowledged or expired".
@@ -309,14 +322,13 @@ def one_term_for_all_unsure(
     if is_untraced(books, row):
         after_entry.append("expired")
         before_entry.remove("expired")
+    entered = float(books.gone[row])
     never_entered = float(books.apart[row] + books.seen_once[row])
-    terms = with_one_term(left, after_entry, float(books.gone[row]))
+    terms = with_one_term(left, after_entry, entered)
     return with_one_term(terms, before_entry, never_entered)
 
 
-def with_one_term(
-    left: Mapping[str, Amount], counted_as_one: list[str], total: float
-) -> Mapping[str, Amount]:
+def with_one_term(left: Amounts, counted_as_one: list[str], total: float) -> Amounts:
     """`left` with those of the fates `counted_as_one` in one term that have bounds.
 
     Args:
@@ -328,16 +340,21 @@ def with_one_term(
     if len(unsure) < 2:
         return left
     exact_sum = sum_of_exact(left.get(fate) for fate in counted_as_one)
-    *first_fates, last_fate = (fate.replace("_", " ") for fate in unsure)
-    term = f"{', '.join(first_fates)} or {last_fate}"
-    terms = {fate: value for fate, value in left.items() if fate not in unsure}
-    terms[term] = json_number(total - exact_sum)
+    terms = {fate: messages for fate, messages in left.items() if fate not in unsure}
+    terms[alternatives(unsure)] = json_number(total - exact_sum)
     return terms
 
 
-def arrived_at(books: DestinationBooks, row: int) -> dict[str, Amount]:
+def alternatives(fates: Sequence[str]) -> str:
+    """The fates as "acknowledged, removed or expired"."""
+    names = [fate.replace("_", " ") for fate in fates]
+    first_names = ", ".join(names[:-1])
+    return f"{first_names} or {names[-1]}"
+
+
+def arrived_at(books: DestinationBooks, row: int) -> Amounts:
     """Messages that came to the destination, by source. row: its position in the books."""
-    by_source: dict[str, Amount] = {
+    by_source: Amounts = {
         "at_start": json_number(books.opening[row]),
         "added": json_number(books.came[row]),
     }
