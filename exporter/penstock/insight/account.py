@@ -615,7 +615,7 @@ class Sheets(SheetMaker):
         earlier = books.earlier[queue]
         if not earlier > 0:
             return least, float(books.most[queue])
-        # Messages that were missing before the books began anew are known only by their fates.
+        # The books began anew: the messages that were missing before are known only by their fates.
         booked = 0.0
         for fate in BOOKED_FATES:
             booked += self._bounds(fate, queue)[0]

@@ -294,9 +294,9 @@ def knowledge_of_sum(
     reasons = [f"{broker}: {known.why}" for broker, known in deciding.items()]
     since = [known.since for known in deciding.values() if known.since is not None]
     watched = {
-        (watched.condition, watched.client): watched
+        (each.condition, each.client): each
         for known in deciding.values()
-        for watched in known.watched
+        for each in known.watched
     }
     return Knowledge(
         state=state,

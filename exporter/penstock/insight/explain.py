@@ -277,7 +277,7 @@ def findings_of(view: BrokerView, series: QueueSeries) -> list[Finding]:
 
 
 def numbers_at(table: Table[Any], names: Sequence[str], i: int) -> dict[str, Number]:
-    """The known numbers of the row, by name; a column that is missing as a whole is not made to be read."""
+    """The numbers of the row by name, without those that are not known and those whose column is missing."""
     numbers: dict[str, Number] = {}
     for name in names:
         if name in table:
@@ -417,7 +417,7 @@ def conditions_on(
 def unknown_conditions(
     view: BrokerView, series: QueueSeries, clients: Sequence[str] = ()
 ) -> Iterator[ActiveCondition]:
-    """The conditions `unknown`: of the queue, or of these clients of it, where nothing can be said."""
+    """The conditions `unknown`: of the queue and of these clients of it, where nothing of them is judged."""
     return sure.undecided_conditions(view.state, view.snapshot, series, clients)
 
 

@@ -599,6 +599,7 @@ def _incidents_of(view: BrokerView, name: str) -> list[Incident]:
     """The incidents of which an address or a connection of this name is the root or a victim."""
 
     def concerns(incident: Incident) -> bool:
+        """Whether the name is that of the root, of a victim, or of the address of one."""
         if name == incident.object or name in incident.victims:
             return True
         addresses = {address for address, _ in incident.places}

@@ -231,28 +231,30 @@ class OpenmqSheets(SheetMaker):
         if numbers.index is not self._queues.index:
             return {}
         by_state: Amounts = {"buffered": sum_of_exact(by_client.values())}
-        by_state |= self._held_by_none(queue)
+        by_state |= self._of_no_consumer(queue)
         removed = numbers.stale[queue]
         if removed > 0:
             by_state["removed_while_held"] = json_number(removed)
         is_empty = all(messages == 0 for messages in by_state.values())
         return {} if is_empty else by_state
 
-    def _held_by_none(self, queue: int) -> Amounts:
-        """The messages in delivery that no consumer holds, and those of them that are of prepared transactions."""
+    def _of_no_consumer(self, queue: int) -> Amounts:
+        """The messages in delivery that no consumer buffers: `in_doubt` in prepared transactions, else `unheld`."""
         prepared = self._judgement.openmq.prepared
-        is_unread = np.isnan(prepared.received)
         total = float(self._judgement.openmq.queues.with_nobody[queue])
-        most = min(total, prepared.in_doubt)
+        most_in_doubt = min(total, prepared.in_doubt)
+        # Messages of transactions without a client, less those that may be on other queues.
         abandoned_here = prepared.abandoned - self._most_unheld_elsewhere(queue)
-        least_abandoned = np.fmax(abandoned_here, 0.0)
-        least = min(float(least_abandoned), most)
-        # A transaction that is still open, or may be, hides how many messages no consumer holds.
+        least_abandoned = float(np.fmax(abandoned_here, 0.0))
+        least_in_doubt = min(least_abandoned, most_in_doubt)
+        is_unread = np.isnan(prepared.received)
+        # A transaction that is still open, or may be, has messages that count as unheld, too.
         is_hidden = total > 0 and prepared.received != prepared.in_doubt
-        unheld = None if is_hidden else amount(total - most, total - least)
-        by_state: Amounts = {"unheld": unheld}
-        if most > 0 or (total > 0 and is_unread):
-            by_state["in_doubt"] = None if is_unread else amount(least, most)
+        unheld = amount(total - most_in_doubt, total - least_in_doubt)
+        by_state: Amounts = {"unheld": None if is_hidden else unheld}
+        if most_in_doubt > 0 or (total > 0 and is_unread):
+            in_doubt = amount(least_in_doubt, most_in_doubt)
+            by_state["in_doubt"] = None if is_unread else in_doubt
         return by_state
 
     def _most_unheld_elsewhere(self, queue: int) -> float:
@@ -313,19 +315,20 @@ def is_untraced(books: DestinationBooks, row: int) -> bool:
 def one_term_for_all_unsure(
     books: DestinationBooks, row: int, left: Amounts
 ) -> Amounts:
-    """`left` with those fates in one term that have bounds, as OpenMQ counts them as one: the term has a number.
+    """The messages that left, with those fates in one term that have bounds, as OpenMQ has one counter for them.
 
-    "0 to 5 acknowledged" and "0 to 5 expired" become "5 acknowledged or expired".
+    "0 to 5 acknowledged" and "0 to 5 expired" become "5 acknowledged or expired". There are two counters: for messages
+    that were in the destination, and for those that never were.
     """
-    after_entry = ["acknowledged", *LEFT, UNACKNOWLEDGED]
-    before_entry = list(REFUSED)
+    fates_after_entry = ["acknowledged", *LEFT, UNACKNOWLEDGED]
+    fates_before_entry = list(REFUSED)
     if is_untraced(books, row):
-        after_entry.append("expired")
-        before_entry.remove("expired")
+        fates_after_entry.append("expired")
+        fates_before_entry.remove("expired")
     entered = float(books.gone[row])
     never_entered = float(books.apart[row] + books.seen_once[row])
-    terms = with_one_term(left, after_entry, entered)
-    return with_one_term(terms, before_entry, never_entered)
+    terms = with_one_term(left, fates_after_entry, entered)
+    return with_one_term(terms, fates_before_entry, never_entered)
 
 
 def with_one_term(left: Amounts, counted_as_one: list[str], total: float) -> Amounts:
