@@ -241,7 +241,7 @@ def sums(
         left: by fate.
         gap: messages that nothing explains.
     """
-    unexplained = {"unexplained": gap} if gap else {}
+    unexplained: Amounts = {"unexplained": gap} if gap else {}
     parts = [terms(content), terms(together(left)), terms(unexplained)]
     right = " + ".join(part for part in parts if part)
     return f"{terms(arrived) or '0'} = {right or '0'}"
