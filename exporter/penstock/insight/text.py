@@ -171,9 +171,9 @@ def _facts(answer: answers.ObjectView) -> list[tuple[str, str]]:
 def _figures(answer: answers.Explanation) -> list[str]:
     """The numbers of a queue with their names."""
     numbers = dict(answer.numbers)
-    exact = numbers.pop("oldest_message", None)
-    earliest = numbers.pop("oldest_earliest", None)
-    latest = numbers.pop("oldest_latest", None)
+    exact = numbers.get("oldest_message")
+    earliest = numbers.get("oldest_earliest")
+    latest = numbers.get("oldest_latest")
     if not numbers.get("ready"):
         # Without a backlog nothing drains.
         numbers.pop("drain", None)
