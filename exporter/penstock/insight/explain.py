@@ -752,9 +752,12 @@ def stall_threshold(
         cold = duration(view.policy.constants.cold)
         why = f"nothing learned yet: judgement.cold, {cold}"
         return StallThreshold(seconds, "cold", 0, why)
-    longest = float(learned.longest[row])
-    q98 = float(learned.q98[row])
-    why = learned_threshold_text(view, LearnedGaps(weight, longest, q98))
+    gaps = LearnedGaps(
+        weight=weight,
+        longest=float(learned.longest[row]),
+        q98=float(learned.q98[row]),
+    )
+    why = learned_threshold_text(view, gaps)
     return StallThreshold(seconds, "learned", round(weight), why)
 
 

@@ -565,12 +565,10 @@ def _settles_nothing(view: BrokerView) -> Mask:
 def known_client(view: BrokerView, client: str, failing: Failing | None) -> Knowledge:
     """The state of a client on all its queues."""
     index = view.table("client").index
-    is_of_client = [row.client == client for row in index]
-    rows = np.flatnonzero(is_of_client)
+    rows = np.flatnonzero([row.client == client for row in index])
     queues = {QUEUE(row) for row in index.rows[rows]}
-    shown_queues = view.table("queue").index
-    asked = ((row, client) for row in shown_queues if QUEUE(row) in queues)
-    why = _not_judged(view, asked)
+    asked = [row for row in view.table("queue").index if QUEUE(row) in queues]
+    why = _not_judged(view, ((row, client) for row in asked))
     if not why and not len(rows):
         why = NO_CONSUMERS
     conditions = [each for each in view.conditions if each.client == client]
