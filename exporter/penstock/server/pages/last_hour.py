@@ -105,18 +105,21 @@ def percent(values: Values | None) -> Values | None:
 def thinned(values: Values, points: int = 60) -> Values:
     """At most so many values: the highest of several neighbours, so that no peak is lost."""
     size = -(-len(values) // points)
-    groups = [values[max(end - size, 0) : end] for end in range(len(values), 0, -size)]
-    return [
-        max((value for value in group if value is not None), default=None)
-        for group in reversed(groups)
-    ]
+    highest = []
+    # From the end, so that the last group is whole.
+    for end in range(len(values), 0, -size):
+        begin = max(end - size, 0)
+        group = [value for value in values[begin:end] if value is not None]
+        highest.append(max(group, default=None))
+    return highest[::-1]
 
 
 def _path(points: Sequence[Point]) -> str:
     """A line through the points; a single one is a dot."""
     (x, y), *others = points
-    lines = "".join(f"L{right:.1f} {down:.1f}" for right, down in others)
-    return f"M{x:.1f} {y:.1f}{lines or 'h.01'}"
+    start = f"M{x:.1f} {y:.1f}"
+    lines = [f"L{right:.1f} {down:.1f}" for right, down in others]
+    return start + ("".join(lines) or "h.01")
 
 
 def _area(points: Sequence[Point]) -> str:
