@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 
@@ -21,13 +20,21 @@ from penstock.account.queue_books import QueueBooks
 from penstock.core.table import Column, Index, Keys, Positions, Table
 from penstock.model import QueueRow
 from penstock.observation.facts import JUDGED, AddressJoin
-from penstock.series.labels import TEMPORARY, AddressSeries, Grouping
+from penstock.series.labels import (
+    TEMPORARY,
+    AddressSeries,
+    Grouping,
+    QueueSeries,
+)
 from penstock.series.queues import Queues
+
+SHOWN_WHERE_PROBABLE = frozenset({"rolled_back", "missing"})
+"""Fates that any message sent between two reads may have: that alone is no news about a busy address."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageFate:
-    """queue: empty for what came to no queue of the address."""
+    """The labels of a series: `queue` is empty for messages that came to no queue of the address."""
 
     broker: str
     address: str
@@ -35,8 +42,23 @@ class MessageFate:
     fate: str
 
 
-OfFate: TypeAlias = tuple[int, Positions, Column, Column]
-"""A fate, rows that have it, messages at least and at most."""
+@dataclass(frozen=True, slots=True)
+class FateRows:
+    """The rows of a table whose messages have one fate, or may have it.
+
+    Attributes:
+        keys: (rows,) One number for each row and its fate: the identity of its series.
+        positions: (rows,) The position of each in the table.
+        at_least: (rows,) Messages at least.
+        at_most: (rows,) Messages at most; infinite where no bound is known.
+        label: Makes the labels of the row at a position.
+    """
+
+    keys: Keys
+    positions: Positions
+    at_least: Column
+    at_most: Column
+    label: Callable[[int], MessageFate]
 
 
 def fate_table(
@@ -47,123 +69,180 @@ def fate_table(
     addresses: Grouping[AddressSeries],
     before: Index[MessageFate],
 ) -> Table[MessageFate]:
-    """Only fates that messages have. messages: at least so many. uncertain: may be so many more; NaN where it is exact
-    and where no most is known. before: of the last poll.
+    """Return a row for each queue or address and each fate that its messages have.
+
+    Its columns: `messages`, at least so many; `uncertain`, so many more are possible, NaN where the number is exact and
+    where no upper bound is known.
+
+    Args:
+        account: The account after this poll.
+        queues: The series of the queues.
+        rows: The queues of this poll.
+        join: The address of each queue.
+        addresses: The series of the addresses.
+        before: The rows of this table at the last poll.
     """
     grouping = queues.grouping
-    if not (
-        account.watched
-        and account.books.index is rows.index is join.queues is grouping.source
-    ):
+    is_current = account.books.index is rows.index is join.queues is grouping.source
+    if not (account.watched and is_current):
         return Table(Index.empty())
-    alone = grouping.index.column("alone", lambda series: not series.summed) > 0
-    judged = rows.index.column("judged", lambda row: row.kind in JUDGED) > 0
-    shown = np.flatnonzero(np.append(alone, np.False_)[grouping.member] & judged)
-    found = [
-        some(fate, shown, bounds)
-        for fate, bounds in enumerate(queue_fates(account, rows).values())
-    ]
+    accounted = queues_with_account(grouping, rows)
+    parts = queue_fate_rows(account, grouping, rows, accounted)
     if account.address_books.index is grouping.source:
-        first = shown[np.unique(join.at[shown], return_index=True)[1]]
-        by_fate = address_fates(account)
-        lacks = account.rollbacks.reindexed(grouping.source).unsettled > 0
-        for fate, name in enumerate(ADDRESS_FATES, len(QUEUE_FATES)):
-            low, high = by_fate[name]
-            if name in {"rolled_back", "missing"}:
-                # What was sent between two reads may be; it is no news of each busy address.
-                high = np.where((low > 0) | lacks, high, 0.0)
-            found.append(some(fate, first, (low, high)))
+        addresses_of_these = join.at[accounted]
+        one_per_address = accounted[np.unique(addresses_of_these, return_index=True)[1]]
+        parts += address_fate_rows(account, grouping, one_per_address)
+    parts += unrouted_at_bare_addresses(account.bare, addresses)
+    return as_table(parts, before)
 
-    of_bare = unrouted_at_bare_addresses(account.bare, addresses)
 
-    def label(fate: int, at: int) -> MessageFate:
-        """Those of addresses without a queue are numbered below 0."""
-        if fate < 0:
-            address = addresses.index.rows[addresses.member[at]]
-            return MessageFate(address.broker, address.address, "", FATES[fate])
-        series = grouping.index.rows[grouping.member[at]]
-        name = FATES[fate]
-        return MessageFate(
-            series.broker,
-            series.address,
-            series.queue if name in QUEUE_FATES else "",
-            name,
-        )
+def queues_with_account(
+    grouping: Grouping[QueueSeries], rows: Table[QueueRow]
+) -> Positions:
+    """Return the positions of the judged queues that are a series of their own."""
+    is_alone = grouping.by_source("alone", lambda series: not series.summed) > 0
+    is_judged = rows.index.column("judged", lambda row: row.kind in JUDGED) > 0
+    return np.flatnonzero(is_alone & is_judged)
 
-    keys = [len(FATES) * grouping.keys[at] + fate for fate, at, _, _ in found]
-    keys += [-1 - len(FATES) * addresses.keys[at] + fate for fate, at, _, _ in of_bare]
-    return as_table(found + of_bare, np.concatenate(keys), label, before)
+
+def queue_fate_rows(
+    account: MessageAccount,
+    grouping: Grouping[QueueSeries],
+    rows: Table[QueueRow],
+    accounted: Positions,
+) -> list[FateRows]:
+    """Return the rows of each fate of messages that came to a queue. accounted: positions of queues."""
+    return [
+        rows_of_queue_fate(number, bounds, grouping, accounted)
+        for number, bounds in enumerate(queue_fates(account, rows).values())
+    ]
+
+
+def address_fate_rows(
+    account: MessageAccount, grouping: Grouping[QueueSeries], queues: Positions
+) -> list[FateRows]:
+    """Return the rows of each fate of messages that came to no queue. queues: one of each address, to stand for it."""
+    bounds_by_fate = address_fates(account)
+    lacks_messages = account.rollbacks.reindexed(grouping.source).unsettled > 0
+    parts: list[FateRows] = []
+    for number, fate in enumerate(ADDRESS_FATES, len(QUEUE_FATES)):
+        low, high = bounds_by_fate[fate]
+        if fate in SHOWN_WHERE_PROBABLE:
+            is_probable = (low > 0) | lacks_messages
+            high = np.where(is_probable, high, 0.0)
+        parts.append(rows_of_queue_fate(number, (low, high), grouping, queues))
+    return parts
+
+
+def rows_of_queue_fate(
+    number: int, bounds: Bounds, grouping: Grouping[QueueSeries], queues: Positions
+) -> FateRows:
+    """Return the rows of one fate in the account of Artemis. number: the fate's position in `FATES`."""
+    fate = FATES[number]
+
+    def keys(positions: Positions) -> Keys:
+        return len(FATES) * grouping.keys[positions] + number
+
+    def label(queue: int) -> MessageFate:
+        series = grouping.index.rows[grouping.member[queue]]
+        name = series.queue if fate in QUEUE_FATES else ""
+        return MessageFate(series.broker, series.address, name, fate)
+
+    return rows_with_messages(queues, bounds, keys, label)
 
 
 def unrouted_at_bare_addresses(
     bare: BareAddresses, addresses: Grouping[AddressSeries]
-) -> list[OfFate]:
-    """Of addresses without a queue that are shown as they are: what reached no queue."""
+) -> list[FateRows]:
+    """Return the unrouted messages of addresses that have no queue and are a series of their own."""
     if bare.index is not addresses.source:
         return []
-    alone = (
-        addresses.index.column("alone", lambda series: series.address != TEMPORARY) > 0
+    is_alone = (
+        addresses.by_source("alone", lambda series: series.address != TEMPORARY) > 0
     )
-    shown = np.flatnonzero(np.append(alone, np.False_)[addresses.member] & bare.bare)
-    return [
-        some(
-            FATES.index("unrouted") - len(FATES), shown, (bare.unrouted, bare.unrouted)
-        )
-    ]
+    bare_addresses = np.flatnonzero(is_alone & bare.bare)
+
+    def keys(positions: Positions) -> Keys:
+        """Return keys below 0, where no key of a queue is."""
+        number = FATES.index("unrouted") - len(FATES)
+        return -1 - len(FATES) * addresses.keys[positions] + number
+
+    def label(position: int) -> MessageFate:
+        series = addresses.index.rows[addresses.member[position]]
+        return MessageFate(series.broker, series.address, "", "unrouted")
+
+    bounds = (bare.unrouted, bare.unrouted)
+    return [rows_with_messages(bare_addresses, bounds, keys, label)]
+
+
+def rows_with_messages(
+    rows: Positions,
+    bounds: Bounds,
+    keys: Callable[[Positions], Keys],
+    label: Callable[[int], MessageFate],
+) -> FateRows:
+    """Return those of `rows` whose messages have a fate or may have it.
+
+    Args:
+        rows: The positions of the rows to look at.
+        bounds: (all rows,) Messages at least, and at most.
+        keys: Makes the keys of the rows at some positions.
+        label: Makes the labels of the row at a position.
+    """
+    at_least = bounds[0][rows]
+    at_most = bounds[1][rows]
+    is_possible = (at_most > 0) & np.isfinite(at_most)
+    kept = np.flatnonzero((at_least > 0) | is_possible)
+    positions = rows[kept]
+    return FateRows(keys(positions), positions, at_least[kept], at_most[kept], label)
 
 
 def as_table(
-    found: Sequence[OfFate],
-    keys: Keys,
-    label: Callable[[int, int], MessageFate],
-    before: Index[MessageFate],
+    parts: Sequence[FateRows], before: Index[MessageFate]
 ) -> Table[MessageFate]:
-    """What `some` found of each fate. keys: of all its rows; label: of a fate and a row."""
-    fates = np.concatenate([np.full(len(at), fate) for fate, at, _, _ in found])
-    at, low, high = (np.concatenate([one[part] for one in found]) for part in (1, 2, 3))
-    index, order = before.advance(
-        keys, lambda new: [label(fates[i], at[i]) for i in new]
-    )
-    uncertain = np.where(np.isfinite(high) & (high > low), high - low, np.nan)
-    return Table(
-        index,
-        {
-            "messages": np.where(low > 0, low, np.nan)[order],
-            "uncertain": uncertain[order],
-        },
-    )
+    """Return one table of the rows of all fates. before: the rows of that table at the last poll."""
+    keys = np.concatenate([part.keys for part in parts])
+    positions = np.concatenate([part.positions for part in parts])
+    low = np.concatenate([part.at_least for part in parts])
+    high = np.concatenate([part.at_most for part in parts])
+    part_of_row = np.repeat(np.arange(len(parts)), [len(part.keys) for part in parts])
 
+    def labels(new: list[int]) -> list[MessageFate]:
+        return [parts[part_of_row[row]].label(positions[row]) for row in new]
 
-def some(fate: int, rows: Positions, bounds: Bounds) -> OfFate:
-    """Of these rows those with messages of that fate, or possibly so."""
-    low = bounds[0][rows]
-    high = bounds[1][rows]
-    has = np.flatnonzero((low > 0) | ((high > 0) & np.isfinite(high)))
-    return fate, rows[has], low[has], high[has]
+    index, order = before.advance(keys, labels)
+    messages = np.where(low > 0, low, np.nan)
+    has_upper_bound = np.isfinite(high) & (high > low)
+    uncertain = np.where(has_upper_bound, high - low, np.nan)
+    return Table(index, {"messages": messages[order], "uncertain": uncertain[order]})
 
 
 def unexplained(
     books: QueueBooks | DestinationBooks, queues: Queues
 ) -> dict[str, Column]:
-    """Columns of the queues' series: what no reason explains; what others of the cluster got. NaN: none."""
-    if books.index is not queues.grouping.source:
+    """Return columns by the queues' series, NaN where there are none.
+
+    `unexplained`: messages whose change no reason explains. `redistributed`: messages that other brokers of the
+    cluster got.
+    """
+    grouping = queues.grouping
+    if books.index is not grouping.source:
         return {}
-    amounts = {"unexplained": np.abs(books.unexplained)}
+    columns = {"unexplained": positive_sums(grouping, np.abs(books.unexplained))}
     if isinstance(books, QueueBooks):
-        amounts["redistributed"] = books.passed_on
-    return {
-        name: queues.grouping.sum(np.where(one > 0, one, np.nan))
-        for name, one in amounts.items()
-    }
+        columns["redistributed"] = positive_sums(grouping, books.passed_on)
+    return columns
 
 
 def in_doubt(account: MessageAccount, queues: Queues) -> dict[str, Column]:
-    """A column of the queues' series: messages of prepared transactions that no client has, at least; NaN: none."""
+    """Return a column by the queues' series: messages in prepared transactions that no client has; at least so many."""
     if account.in_doubt.index is not queues.grouping.source:
         return {}
-    least, most = account.in_doubt.bounds
-    return {
-        "in_doubt": queues.grouping.sum(
-            np.where((least > 0) & ~np.isnan(most), least, np.nan)
-        )
-    }
+    at_least, at_most = account.in_doubt.bounds
+    messages = np.where(np.isnan(at_most), np.nan, at_least)
+    return {"in_doubt": positive_sums(queues.grouping, messages)}
+
+
+def positive_sums(grouping: Grouping[QueueSeries], amounts: Column) -> Column:
+    """(series,) The sum of the positive amounts of its queues; NaN where there are none."""
+    return grouping.sum(np.where(amounts > 0, amounts, np.nan))

@@ -1,6 +1,6 @@
-"""The tables of series that are shown, from a snapshot and what was known before. Time comes from the snapshot."""
+"""From a snapshot and the state of the last poll to the tables that are shown. Time comes from the snapshot."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,6 +11,7 @@ from penstock.assessment.account import MessageFate, fate_table, in_doubt, unexp
 from penstock.assessment.states import with_states
 from penstock.core.table import Column, Index, Table
 from penstock.findings.engine import Findings
+from penstock.incidents.incident import Incident
 from penstock.model import (
     Broker,
     ConsumerRow,
@@ -38,12 +39,13 @@ from penstock.series.labels import (
     ConnectionSeries,
     Grouping,
     LinkSeries,
+    QueueSeries,
 )
 from penstock.series.queues import Queues, queue_table
 from penstock.settings.policy import Policy
 
 ADVANCED = ("eviction", "ring_loser", "oldest", "account")
-"""Tables whose rows are those of the poll before with what came and went."""
+"""Tables whose rows follow from those of the last poll: the state remembers them."""
 BROKER_NUMBERS = (
     "connections", "memory_used_bytes", "memory_limit_bytes", "disk_used_ratio", "disk_limit_ratio",
     "authentication_failures", "heap_used_bytes", "heap_limit_bytes", "resource_state",
@@ -55,7 +57,7 @@ Tables = Mapping[str, Table[Any]]
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What is carried from poll to poll, of one broker."""
+    """The state of one broker, continued from poll to poll."""
 
     clock: Clock = field(default_factory=Clock)
     queues: Queues = field(default_factory=Queues)
@@ -66,22 +68,22 @@ class State:
     links: Grouping[LinkSeries] = field(default_factory=Grouping)
     judgement: Judgement = field(default_factory=Judgement)
     rows: Mapping[str, Index[Any]] = field(default_factory=dict)
-    """Of the tables `ADVANCED` at the last poll."""
+    """The rows of the tables `ADVANCED` at the last poll."""
     findings: Findings = field(default_factory=Findings)
 
     def before(self, table: str) -> Index[Any]:
-        """The rows that one of these tables had at the last poll."""
+        """Return the rows that one of the tables `ADVANCED` had at the last poll."""
         return self.rows.get(table, Index.empty())
 
     def hidden(self) -> dict[str, int]:
-        """How many rows of the tables that show only the worst are held back."""
+        """Return how many rows are not shown, for each table that shows only the worst."""
         return {
             "consumer": self.consumers.visible - len(self.consumers.index),
             "connection": len(self.connections.source) - len(self.connections.index),
         }
 
     def with_new_labels(self) -> "State":
-        """The same without any label set: the policy has changed."""
+        """Return the state without any label set: the policy has changed."""
         return State(
             clock=self.clock,
             queues=self.queues.with_new_labels(),
@@ -92,46 +94,27 @@ class State:
 
 
 def assess(state: State, snapshot: Snapshot, policy: Policy) -> tuple[State, Tables]:
-    """The state after this snapshot, and the tables to show; a table whose part was not read is not there."""
+    """Return the state after this snapshot, and the tables to show; a table whose part was not read is missing."""
     after, connections = advanced(state, snapshot, policy)
     after = with_findings(after, snapshot, policy)
     tables = shown(after, snapshot, connections, policy)
     if snapshot.consumers is not None:
-        after = replace(
-            after,
-            rows={name: tables[name].index for name in ADVANCED if name in tables},
-        )
+        rows = {name: tables[name].index for name in ADVANCED if name in tables}
+        after = replace(after, rows=rows)
     return after, tables
 
 
 def advance(state: State, snapshot: Snapshot, policy: Policy) -> State:
-    """The state after this snapshot but for its findings, where no table is shown: in two thirds of the time."""
+    """Return the state after this snapshot without its findings and tables: that takes two thirds of the time."""
     return advanced(state, snapshot, policy)[0]
 
 
 def advanced(
     state: State, snapshot: Snapshot, policy: Policy
 ) -> tuple[State, Table[ConnectionSeries] | None]:
-    """The state after this snapshot but for its findings and rows, and the table that comes of the connections."""
-    connection_table: Table[ConnectionSeries] | None = None
-    if snapshot.broker is not None:
-        state = replace(
-            state,
-            clock=state.clock.advance(
-                snapshot.broker, snapshot.stamp, snapshot.observation.process
-            ),
-        )
-        if snapshot.broker.role is Role.PASSIVE:
-            state = replace(state, queues=state.queues.passive())
-    if snapshot.queues is not None:
-        counts_reloaded = (
-            snapshot.broker is not None and snapshot.broker.kind.counts_reloaded
-        )
-        observation = snapshot.observation
-        queues = state.queues.advance(
-            snapshot.queues, policy, observation, counts_reloaded=counts_reloaded
-        )
-        state = replace(state, queues=queues)
+    """Return the state after this snapshot, but for its findings and rows, and the table of connections."""
+    state = with_broker(state, snapshot)
+    state = with_queues(state, snapshot, policy)
     if snapshot.addresses is not None:
         addresses = state.addresses.advance(
             snapshot.addresses, state.queues.grouping, policy
@@ -140,56 +123,86 @@ def advanced(
     if snapshot.consumers is not None:
         state = with_judgement(state, snapshot, snapshot.consumers, policy)
     else:
-        state = replace(
-            state, judgement=state.judgement.without_verdict(snapshot, policy.constants)
-        )
+        judgement = state.judgement.without_verdict(snapshot, policy.constants)
+        state = replace(state, judgement=judgement)
     if snapshot.producers is not None:
         late = snapshot.observation.late.get("producers")
         producers = state.producers.advance(
             snapshot.producers, state.addresses.grouping, policy, late
         )
         state = replace(state, producers=producers)
-    if snapshot.connections is not None:
-        connections, connection_table = state.connections.advance(
-            snapshot.connections, snapshot, policy
-        )
-        state = replace(state, connections=connections)
     if snapshot.links is not None:
         state = replace(state, links=grouped_links(state.links, snapshot.links, policy))
-    return state, connection_table
+    if snapshot.connections is None:
+        return state, None
+    connections, table = state.connections.advance(
+        snapshot.connections, snapshot, policy
+    )
+    return replace(state, connections=connections), table
+
+
+def with_broker(state: State, snapshot: Snapshot) -> State:
+    """Return the state with the broker's clock of this poll."""
+    broker = snapshot.broker
+    if broker is None:
+        return state
+    clock = state.clock.advance(broker, snapshot.stamp, snapshot.observation.process)
+    if broker.role is Role.PASSIVE:
+        return replace(state, clock=clock, queues=state.queues.passive())
+    return replace(state, clock=clock)
+
+
+def with_queues(state: State, snapshot: Snapshot, policy: Policy) -> State:
+    """Return the state with the queues of this poll."""
+    broker = snapshot.broker
+    if snapshot.queues is None:
+        return state
+    queues = state.queues.advance(
+        snapshot.queues,
+        policy,
+        snapshot.observation,
+        counts_reloaded=broker is not None and broker.kind.counts_reloaded,
+    )
+    return replace(state, queues=queues)
 
 
 def with_judgement(
     state: State, snapshot: Snapshot, listed: Table[ConsumerRow], policy: Policy
 ) -> State:
-    """With what this poll says of the consumers that it `listed`, and with what is judged by that."""
+    """Return the state with the listed consumers of this poll, and with the judgement that rests on them."""
     consumers = state.consumers.group(snapshot, listed, state.queues.grouping, policy)
     groups = Groups(state.queues.grouping, consumers.clients, policy.broker)
-    judgement = judge(
+    judgement, _ = judge(
         state.judgement,
         snapshot,
         groups,
         state.clock,
         policy.constants,
         policy.calendar,
-    )[0]
-    blocked = judgement.seen.times.now - judgement.held_unsettled_since(listed.index)
+    )
+    unsettled_since = judgement.held_unsettled_since(listed.index)
+    unsettled_for = judgement.seen.times.now - unsettled_since
     consumers = consumers.show(
-        state.consumers, blocked, listed, snapshot.consumer_queue, policy
+        state.consumers, unsettled_for, listed, snapshot.consumer_queue, policy
     )
     return replace(state, consumers=consumers, judgement=judgement)
 
 
 def with_findings(state: State, snapshot: Snapshot, policy: Policy) -> State:
-    """With what is found at this poll, in the settings of an active broker."""
-    if snapshot.broker is None or snapshot.broker.role is not Role.ACTIVE:
+    """Return the state with the findings of this poll; only the settings of an active broker are looked at."""
+    if not is_active(snapshot):
         return state
-    counted = snapshot.consumers is not None and "buffered" in snapshot.consumers
-    clients = state.consumers.clients if counted else None
+    has_numbers = snapshot.consumers is not None and "buffered" in snapshot.consumers
+    clients = state.consumers.clients if has_numbers else None
     findings = state.findings.advance(
         policy.broker, snapshot, state.queues.grouping, clients, state.judgement
     )
     return replace(state, findings=findings)
+
+
+def is_active(snapshot: Snapshot) -> bool:
+    """Return whether the broker is known to serve clients."""
+    return snapshot.broker is not None and snapshot.broker.role is Role.ACTIVE
 
 
 def shown(
@@ -198,20 +211,25 @@ def shown(
     connections: Table[ConnectionSeries] | None,
     policy: Policy,
 ) -> dict[str, Table[Any]]:
-    """The tables of a state that is already the one after this snapshot, but for its `rows`."""
+    """Return the tables to show.
+
+    Args:
+        state: The state after this snapshot, but for its `rows`.
+        snapshot: What was read at this poll.
+        connections: The table of connections.
+        policy: What the operator wants.
+    """
     tables: dict[str, Table[Any]] = {}
     if snapshot.broker is not None:
         tables["broker"] = broker_table(snapshot, snapshot.broker, state.clock, policy)
     if snapshot.queues is not None:
         tables["queue"] = queue_table(state.queues, snapshot.queues, snapshot.addresses)
     if snapshot.addresses is not None:
-        messages = (
-            None
-            if snapshot.queues is None
-            else state.queues.grouping.sum(snapshot.queues["messages"])
-        )
         tables["address"] = address_table(
-            state.addresses, snapshot.addresses, messages, snapshot.producers
+            state.addresses,
+            snapshot.addresses,
+            messages_by_queue(state, snapshot.queues),
+            snapshot.producers,
         )
     if snapshot.consumers is not None:
         tables["client"] = client_table(state.consumers, snapshot.consumers)
@@ -222,7 +240,7 @@ def shown(
         tables |= accounted(state, snapshot.queues)
         tables |= of_openmq(state, tables, policy)
         tables |= undecided_clients(state, snapshot, tables, policy)
-    if snapshot.broker is not None and snapshot.broker.role is Role.ACTIVE:
+    if is_active(snapshot):
         tables["finding"] = state.findings.table()
     if snapshot.producers is not None:
         tables["producer"] = state.producers.table()
@@ -233,79 +251,113 @@ def shown(
     return tables | with_states(state, snapshot, tables, policy)
 
 
+def messages_by_queue(state: State, queues: Table[QueueRow] | None) -> Column | None:
+    """(queue series,) The messages of each; None where queues were not read."""
+    if queues is None:
+        return None
+    return state.queues.grouping.sum(queues["messages"])
+
+
+# --- tables of the judgement
+
+
 def judged(
     state: State, tables: Tables, clients: Grouping[ClientSeries]
 ) -> dict[str, Table[Any]]:
-    """The tables of the judgement, and those of queues and clients with what it measured beside what is there."""
+    """Return the tables of the judgement, and those of queues, clients and addresses with what it measured of them."""
     judgement = state.judgement
-    told = judgement.incidents.told
     rolled_up = judgement.incidents.rolled_up
-    counted = {
-        "members": [one.size for one in told],
-        "victims": [one.victim_count for one in told],
+    conditions = judgement.conditions
+    added: dict[str, Table[Any]] = {
+        "incident": incident_table(judgement.incidents.told),
+        "broker_cause": health.broker_causes(conditions),
+        "queue_cause": health.queue_causes(conditions, rolled_up),
+        "client_cause": health.client_causes(conditions, rolled_up),
     }
-    numbers = {name: np.array(values, np.float64) for name, values in counted.items()}
-    found: dict[str, Table[Any]] = {
-        "incident": Table(Index.of(told), {"active": np.ones(len(told)), **numbers}),
-        "broker_cause": health.broker_causes(judgement.conditions),
-        "queue_cause": health.queue_causes(judgement.conditions, rolled_up),
-        "client_cause": health.client_causes(judgement.conditions, rolled_up),
-    }
-    queue = health.queue_measures(judgement, state.queues, state.clock)
-    if "queue" in tables:
-        found["eviction"] = health.evictions(
-            judgement, state.queues, state.before("eviction")
-        )
-        found["ring_loser"] = health.losses_by_client(
-            judgement, state.queues, state.before("ring_loser")
-        )
-        queue |= health.without_kept(judgement, state.queues, tables["queue"])
-    account = (
-        judgement.openmq_account.queues
-        if judgement.openmq_account.watched
-        else judgement.account.books
-    )
-    queue |= unexplained(account, state.queues) | in_doubt(
-        judgement.account, state.queues
-    )
     measured = {
-        "queue": queue,
+        "queue": measures_of_queues(state, tables),
         "client": health.client_measures(judgement, clients, state.clock),
     }
     if "address" in tables:
         addresses = tables["address"]
+        of_queue = state.addresses.of_queue
         measured["address"] = health.address_measures(
-            judgement, state.queues.grouping, state.addresses.of_queue, addresses
+            judgement, state.queues.grouping, of_queue, addresses
         )
-        found["address_cause"] = health.address_causes(
-            judgement.conditions, rolled_up, addresses
-        )
+        added["address_cause"] = health.address_causes(conditions, rolled_up, addresses)
     for name, columns in measured.items():
         if name in tables:
-            found[name] = with_columns(tables[name], columns)
-    if "queue" in found:
-        found["oldest"] = health.oldest_messages(found["queue"], state.before("oldest"))
-    return found
+            added[name] = with_columns(tables[name], columns)
+    if "queue" in tables:
+        added |= losses_and_ages(state, added["queue"])
+    return added
+
+
+def incident_table(incidents: Sequence[Incident]) -> Table[Incident]:
+    """Return a row for each incident: how many conditions it has, and how many clients suffer from it."""
+    members = [incident.size for incident in incidents]
+    victims = [incident.victim_count for incident in incidents]
+    columns = {
+        "active": np.ones(len(incidents)),
+        "members": np.array(members, np.float64),
+        "victims": np.array(victims, np.float64),
+    }
+    return Table(Index.of(incidents), columns)
+
+
+def measures_of_queues(state: State, tables: Tables) -> dict[str, Column]:
+    """Return the columns that judgement and account add to the table of queues."""
+    judgement = state.judgement
+    queues = state.queues
+    columns = health.queue_measures(judgement, queues, state.clock)
+    if "queue" in tables:
+        columns |= health.without_kept(judgement, queues, tables["queue"])
+    if judgement.openmq_account.watched:
+        columns |= unexplained(judgement.openmq_account.queues, queues)
+    else:
+        columns |= unexplained(judgement.account.books, queues)
+    return columns | in_doubt(judgement.account, queues)
+
+
+def losses_and_ages(state: State, queues: Table[QueueSeries]) -> dict[str, Table[Any]]:
+    """Return the tables beside that of the queues: evictions, losses of rings, and the age of the oldest messages."""
+    judgement = state.judgement
+    return {
+        "eviction": health.evictions(judgement, state.queues, state.before("eviction")),
+        "ring_loser": health.losses_by_client(
+            judgement, state.queues, state.before("ring_loser")
+        ),
+        "oldest": health.oldest_messages(queues, state.before("oldest")),
+    }
 
 
 def accounted(
     state: State, queues: Table[QueueRow] | None
 ) -> dict[str, Table[MessageFate]]:
-    judgement = state.judgement
-    before = state.before("account")
-    places = state.addresses.grouping
+    """Return the table of the account: what became of messages."""
     if queues is None:
         return {}
+    judgement = state.judgement
+    addresses = state.addresses.grouping
+    before = state.before("account")
     if judgement.openmq_account.watched:
-        account = judgement.openmq_account
-        grouping = state.queues.grouping
-        return {"account": openmq.fate_table(account, grouping, queues, places, before)}
-    joined = judgement.seen.addresses
-    return {
-        "account": fate_table(
-            judgement.account, state.queues, queues, joined, places, before
+        table = openmq.fate_table(
+            judgement.openmq_account,
+            state.queues.grouping,
+            queues,
+            addresses,
+            before,
         )
-    }
+    else:
+        table = fate_table(
+            judgement.account,
+            state.queues,
+            queues,
+            judgement.seen.addresses,
+            addresses,
+            before,
+        )
+    return {"account": table}
 
 
 def with_columns(table: Table[Any], columns: Mapping[str, Column]) -> Table[Any]:
@@ -315,70 +367,67 @@ def with_columns(table: Table[Any], columns: Mapping[str, Column]) -> Table[Any]
 def undecided_clients(
     state: State, snapshot: Snapshot, tables: Tables, policy: Policy
 ) -> dict[str, Table[Any]]:
-    if "broker" not in tables or (
-        snapshot.broker is not None and snapshot.broker.role is not Role.ACTIVE
-    ):
+    """Return the table of the broker with the number of clients that are unknown, where the broker is active."""
+    if "broker" not in tables or not is_active(snapshot):
         return {}
-    judged = state.judgement.still_stands(time_of(snapshot), policy.constants)
-    count = health.undecided(
-        state.judgement, len(state.consumers.clients.index), judged=judged
-    )
-    return {
-        "broker": with_columns(
-            tables["broker"], {"undecided_clients": np.array([count])}
-        )
-    }
+    is_judged = state.judgement.still_stands(time_of(snapshot), policy.constants)
+    clients = len(state.consumers.clients.index)
+    count = health.undecided(state.judgement, clients, judged=is_judged)
+    columns = {"undecided_clients": np.array([count])}
+    return {"broker": with_columns(tables["broker"], columns)}
 
 
 def of_openmq(state: State, tables: Tables, policy: Policy) -> dict[str, Table[Any]]:
-    """What only an OpenMQ broker has: measured limits, rejects, connections that one consumer fills."""
+    """Return what only an OpenMQ broker has: measured limits, rejects, connections whose limit one consumer uses up."""
     judgement = state.judgement
-    consumer = tables["consumer"]
-    found: dict[str, Table[Any]] = {
-        "connection_cause": openmq.connection_causes(judgement, policy.broker)
-    }
     limits = openmq.consumer_limits(judgement, state.consumers.index.keys)
-    found["consumer"] = with_columns(consumer, limits)
+    added: dict[str, Table[Any]] = {
+        "connection_cause": openmq.connection_causes(judgement, policy.broker),
+        "consumer": with_columns(tables["consumer"], limits),
+    }
     if "address" in tables:
-        address = tables["address"]
-        columns = openmq.rejected(
-            judgement, state.queues.grouping, state.addresses.of_queue, address.index
+        addresses = tables["address"]
+        rejected = openmq.rejected(
+            judgement, state.queues.grouping, state.addresses.of_queue, addresses.index
         )
-        found["address"] = with_columns(address, columns)
-    return found
+        added["address"] = with_columns(addresses, rejected)
+    return added
+
+
+# --- the table of the broker
 
 
 def prepared_transactions(snapshot: Snapshot) -> float:
-    """How many; NaN where they were not read at this poll."""
+    """Return how many transactions are prepared; NaN where they were not read at this poll."""
     transactions = snapshot.transactions
     collector = snapshot.collectors.get("transactions")
-    if transactions is None or (collector is not None and not collector.usable):
+    was_read = collector is None or collector.usable
+    if transactions is None or not was_read:
         return np.nan
-    return float(np.count_nonzero(transactions["state"] == TransactionState.PREPARED))
+    is_prepared = transactions["state"] == TransactionState.PREPARED
+    return float(np.count_nonzero(is_prepared))
 
 
 def broker_table(
     snapshot: Snapshot, broker: Broker, clock: Clock, policy: Policy
 ) -> Table[BrokerSeries]:
-    role = (
-        "mirror"
-        if (policy.mirror_of or broker.mirror_of) and broker.role is Role.ACTIVE
-        else broker.role
-    )
+    """Return the one row of the broker."""
+    is_mirror = bool(policy.mirror_of or broker.mirror_of)
+    shows_mirror = is_mirror and broker.role is Role.ACTIVE
     row = BrokerSeries(
         policy.broker,
         broker.kind.name,
         broker.version,
         broker.product_version,
         broker.node_id,
-        role,
+        "mirror" if shows_mirror else broker.role,
     )
-    numbers = {name: getattr(broker, name) for name in BROKER_NUMBERS} | {
+    numbers: dict[str, float] = {name: getattr(broker, name) for name in BROKER_NUMBERS}
+    numbers |= {
         "info": 1.0,
         "start": round(clock.start, 3),
         "clock_skew": round(clock.skew, 3),
         "prepared_transactions": prepared_transactions(snapshot),
     }
-    return Table(
-        Index.of([row]), {name: np.array([value]) for name, value in numbers.items()}
-    )
+    columns = {name: np.array([number]) for name, number in numbers.items()}
+    return Table(Index.of([row]), columns)

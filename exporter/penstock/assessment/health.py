@@ -1,13 +1,15 @@
-"""The judgement as series: conditions by cause, and what it measures of queues and clients."""
+"""The judgement as series: conditions by cause, and the measures of addresses, queues and clients."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.account.ring_losses import MOST_NAMES
+from penstock.account.address_books import AddressBooks
+from penstock.account.ring_losses import MOST_NAMES, RingLosses
 from penstock.conditions.catalogue import CONDITIONS
 from penstock.conditions.condition import ActiveCondition, Scope, Severity
 from penstock.conditions.paused import PAUSED
@@ -26,16 +28,22 @@ from penstock.series.labels import (
 from penstock.series.queues import Queues
 
 REASONS = ("last_value", "ring", "limit")
+"""Why a queue evicts messages."""
+LIMIT = REASONS.index("limit")
 MOST_EXPECTED = 1000
-"""Queues of which it is shown what is expected."""
+"""So many queues at most show how many messages are expected."""
 TIMES = ("ring_oversize_since", "oldest_message", "oldest_earliest", "oldest_latest")
-"""Measures that are times: moved to the agent's clock."""
+"""Measures that are times: they are moved to the agent's clock."""
 BOUNDS = ("earliest", "latest")
+"""Of the time at which the oldest message came."""
 
 
 @dataclass(frozen=True, slots=True)
 class CauseSeries:
-    """A condition of a broker, address, queue, client or connection; what none of its table's labels says is empty."""
+    """The labels of a condition of a broker, address, queue, client or connection.
+
+    A label that the series' table does not have is empty.
+    """
 
     broker: str
     address: str = ""
@@ -43,6 +51,10 @@ class CauseSeries:
     client: str = ""
     connection: str = ""
     cause: str = ""
+
+
+Labelled: TypeAlias = tuple[CauseSeries, ActiveCondition]
+"""A condition and the labels that it is shown under."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +67,46 @@ class Eviction:
 
 @dataclass(frozen=True, slots=True)
 class RingLoser:
-    """client: empty for what no client is known of."""
+    """The labels of lost messages: `client` is empty where no client is known."""
 
     broker: str
     address: str
     queue: str
     client: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClientLoss:
+    """Messages that a ring lost by one client.
+
+    Attributes:
+        queue: The position of the queue in its table.
+        slot: The number of the client among those of the queue, from 1 on.
+        client: Its name.
+        messages: At least so many.
+    """
+
+    queue: int
+    slot: int
+    client: str
+    messages: float
+
+
+@dataclass(frozen=True, slots=True)
+class LossRows:
+    """The rows of the table of losses.
+
+    Attributes:
+        queues: (rows,) The position of each row's queue.
+        slots: (rows,) The number of the client among those of its queue; 0 for the row without a client.
+        clients: (rows,) The client's name; empty for the row without a client.
+        messages: (rows,) Messages lost, at least.
+    """
+
+    queues: Positions
+    slots: Positions
+    clients: Sequence[str]
+    messages: Column
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +117,19 @@ class OldestMessage:
     bound: str
 
 
+# --- conditions
+
+
 def broker_causes(conditions: Sequence[ActiveCondition]) -> Table[CauseSeries]:
-    """Conditions of the broker itself: 1 warning, 2 critical."""
-    of_broker = [
-        one for one in conditions if CONDITIONS[one.name].scope is Scope.BROKER
+    """Return the conditions of the broker itself; unhealthy: 1 for a warning, 2 for a critical one."""
+    own = [
+        condition
+        for condition in conditions
+        if CONDITIONS[condition.name].scope is Scope.BROKER
     ]
-    rows = [CauseSeries(one.broker, cause=one.name) for one in of_broker]
-    return Table(
-        Index.of(rows),
-        {"unhealthy": np.array([float(one.severity) for one in of_broker])},
-    )
+    rows = [CauseSeries(condition.broker, cause=condition.name) for condition in own]
+    severities = np.array([float(condition.severity) for condition in own])
+    return Table(Index.of(rows), {"unhealthy": severities})
 
 
 def address_causes(
@@ -88,27 +137,148 @@ def address_causes(
     rolled_up: Collection[Key],
     addresses: Table[AddressSeries],
 ) -> Table[CauseSeries]:
-    """Conditions of the addresses themselves, as those of the queues: 1 warning, 2 critical; the worst of any queue."""
-    shown = [
-        one
-        for one in conditions
-        if not one.silenced and CONDITIONS[one.name].of_address
+    """Return the conditions of addresses: unhealthy as in `queue_causes`, the worst of any queue of the address.
+
+    A paused queue is shown as a paused address only where the address itself is paused.
+    """
+    labelled = [
+        (
+            CauseSeries(condition.broker, condition.address, cause=condition.name),
+            condition,
+        )
+        for condition in conditions
+        if not condition.silenced and CONDITIONS[condition.name].of_address
     ]
-    named = [
-        (CauseSeries(one.broker, one.address, cause=one.name), one) for one in shown
-    ]
-    unhealthy = worst(named)
-    held = (
-        {row.address for row in addresses.index.rows[addresses["paused"] > 0]}
-        if unhealthy
-        else set()
-    )
-    kept = {
-        cause: how
-        for cause, how in unhealthy.items()
-        if cause.cause != PAUSED.name or cause.address in held
+    worst = worst_severities(labelled)
+    if not worst:
+        return sparse_table({"unhealthy": {}, "in_incident": {}})
+    is_paused = addresses["paused"] > 0
+    paused = {series.address for series in addresses.index.rows[is_paused]}
+    unhealthy = {
+        cause: severity
+        for cause, severity in worst.items()
+        if cause.cause != PAUSED.name or cause.address in paused
     }
-    return _sparse({"unhealthy": kept, "in_incident": within(kept, named, rolled_up)})
+    in_incident = covered_by_incidents(unhealthy, labelled, rolled_up)
+    return sparse_table({"unhealthy": unhealthy, "in_incident": in_incident})
+
+
+def queue_causes(
+    conditions: Sequence[ActiveCondition], rolled_up: Collection[Key]
+) -> Table[CauseSeries]:
+    """Return the conditions of queues and their clients.
+
+    unhealthy: 1 for a warning, 2 for a critical one; notice: 1 for a notice about the queue itself. Several conditions
+    with the same labels are one, the worst: a sum of queues may have a condition more than once.
+
+    Args:
+        conditions: All that are active.
+        rolled_up: The conditions that the alert on their incident covers.
+    """
+    labelled = [
+        (
+            CauseSeries(
+                condition.broker,
+                condition.address,
+                condition.queue,
+                cause=condition.name,
+            ),
+            condition,
+        )
+        for condition in conditions
+        if not condition.silenced
+        and CONDITIONS[condition.name].scope is not Scope.BROKER
+    ]
+    notice = {
+        cause: 1.0
+        for cause, condition in labelled
+        if condition.severity is Severity.INFO and not condition.client
+    }
+    unhealthy = worst_severities(labelled)
+    in_incident = covered_by_incidents(unhealthy, labelled, rolled_up)
+    return sparse_table(
+        {"unhealthy": unhealthy, "notice": notice, "in_incident": in_incident}
+    )
+
+
+def client_causes(
+    conditions: Sequence[ActiveCondition], rolled_up: Collection[Key]
+) -> Table[CauseSeries]:
+    """Return the conditions of clients.
+
+    unhealthy_consumers: how many of the client's consumers have the condition, at least 1; notice: 1 for a notice.
+    """
+    labelled = [
+        (
+            CauseSeries(
+                condition.broker,
+                condition.address,
+                condition.queue,
+                condition.client,
+                cause=condition.name,
+            ),
+            condition,
+        )
+        for condition in conditions
+        if condition.client and not condition.silenced
+    ]
+    consumers: dict[CauseSeries, float] = {}
+    notice: dict[CauseSeries, float] = {}
+    for cause, condition in labelled:
+        if condition.severity is Severity.INFO:
+            notice[cause] = 1.0
+        else:
+            count = max(condition.consumers, 1)
+            consumers[cause] = consumers.get(cause, 0.0) + count
+    in_incident = covered_by_incidents(consumers, labelled, rolled_up)
+    return sparse_table(
+        {
+            "unhealthy_consumers": consumers,
+            "notice": notice,
+            "in_incident": in_incident,
+        }
+    )
+
+
+def covered_by_incidents(
+    unhealthy: Iterable[CauseSeries],
+    labelled: Iterable[Labelled],
+    rolled_up: Collection[Key],
+) -> dict[CauseSeries, float]:
+    """Return 1 for each cause whose unhealthy conditions are all covered by the alert on an incident."""
+    with_own_alert = {
+        cause
+        for cause, condition in labelled
+        if condition.severity is not Severity.INFO
+        and key_of(condition) not in rolled_up
+    }
+    return {cause: 1.0 for cause in unhealthy if cause not in with_own_alert}
+
+
+def worst_severities(labelled: Iterable[Labelled]) -> dict[CauseSeries, float]:
+    """Return the worst severity of the conditions with the same labels; notices have none."""
+    worst: dict[CauseSeries, float] = {}
+    for cause, condition in labelled:
+        if condition.severity is not Severity.INFO:
+            severity = float(condition.severity)
+            worst[cause] = max(worst.get(cause, 0.0), severity)
+    return worst
+
+
+def sparse_table(
+    columns: Mapping[str, Mapping[CauseSeries, float]],
+) -> Table[CauseSeries]:
+    """Return a table of all rows that any column has a number for, in the order of their labels."""
+    causes = set().union(*columns.values())
+    rows = sorted(causes, key=attrgetter(*CauseSeries.__slots__))
+    arrays = {
+        name: np.array([numbers.get(row, np.nan) for row in rows])
+        for name, numbers in columns.items()
+    }
+    return Table(Index.of(rows), arrays)
+
+
+# --- addresses
 
 
 def address_measures(
@@ -117,329 +287,272 @@ def address_measures(
     of_queue: Positions,
     addresses: Table[AddressSeries],
 ) -> dict[str, Column]:
-    """Columns by the addresses, none where the poll was not judged. of_queue: place of each queue series' address."""
+    """Return columns by the addresses; none where the poll was not judged.
+
+    Args:
+        judgement: The state after this poll.
+        queues: The series of the queues.
+        of_queue: (queue series,) The position of each one's address in `addresses`.
+        addresses: The series of the addresses.
+    """
     blocked = judgement.debounced.get(PRODUCERS_BLOCKED.name)
-    if (
-        blocked is None
-        or blocked.index is not queues.source
-        or len(of_queue) != len(queues.index)
-    ):
+    if blocked is None or blocked.index is not queues.source:
         return {}
-    at = np.append(of_queue, -1)[
-        queues.member
-    ]  # by queue; -1 also for those that are not shown
-    waits = at[blocked.active()[0]]
-    columns = {"producers_blocked": np.zeros(len(addresses))}
-    columns["producers_blocked"][waits[waits >= 0]] = 1.0
-    columns["producers_blocked"][addresses["producers_paused"] > 0] = 0.0
-    account = judgement.account.address_books
-    if account.index is queues.source:
-        for policy, name in (("drop", "dropped"), ("fail", "rejected")):
-            amount = np.full(len(addresses), np.nan)
-            amount[at[at >= 0]] = np.where(
-                np.isnan(account.routed0), np.nan, getattr(account, name)
-            )[at >= 0]
-            has_policy = addresses.index.column(
-                policy,
-                lambda series, policy=policy: series.policy == policy,  # type: ignore[misc]
-            )
-            full = has_policy > 0
-            columns[f"messages_{name}"] = np.where(full, amount, np.nan)
+    if len(of_queue) != len(queues.index):
+        return {}
+    # By queue; -1 where its address is not known, and for queues that are not shown.
+    address_of_queue = np.append(of_queue, -1)[queues.member]
+    blocked_addresses = address_of_queue[blocked.active()[0]]
+    producers_blocked = np.zeros(len(addresses))
+    producers_blocked[blocked_addresses[blocked_addresses >= 0]] = 1.0
+    producers_blocked[addresses["producers_paused"] > 0] = 0.0
+    columns = {"producers_blocked": producers_blocked}
+    books = judgement.account.address_books
+    if books.index is queues.source:
+        columns |= refused_messages(books, address_of_queue, addresses.index)
     return columns
 
 
-def undecided(judgement: Judgement, clients: int, *, judged: bool) -> float:
-    """How many of the `clients` are unknown; judged: the last poll was, or its verdicts still apply."""
-    if not judged or not judgement.counted:
-        return float(clients)
-    young = judgement.warm_up.clients
-    told = {
-        (one.address, one.queue, one.client)
-        for one in judgement.conditions
-        if one.client
-    }
-    rows = young.index.rows[young.index.positions(young.keys)]
-    return float(sum((row.address, row.queue, row.client) not in told for row in rows))
+def refused_messages(
+    books: AddressBooks, address_of_queue: Positions, addresses: Index[AddressSeries]
+) -> dict[str, Column]:
+    """Return the messages that full addresses dropped or rejected; NaN for addresses with another policy.
 
-
-def queue_causes(
-    conditions: Sequence[ActiveCondition], rolled_up: Collection[Key]
-) -> Table[CauseSeries]:
-    """Conditions that hold on queues, those of their clients included. unhealthy: 1 warning, 2 critical; notice: 1.
-
-    rolled_up: the conditions that the alert on their incident covers.
-    Several under the same label are one, the worst: a sum of queues may have a condition more than once.
+    address_of_queue: (queues,) The position of each one's address, -1 where it has none.
     """
-    shown = [
-        one
-        for one in conditions
-        if not one.silenced and CONDITIONS[one.name].scope is not Scope.BROKER
-    ]
-    named = [
-        (CauseSeries(one.broker, one.address, one.queue, cause=one.name), one)
-        for one in shown
-    ]
-    notice = {
-        cause: 1.0
-        for cause, one in named
-        if one.severity is Severity.INFO and not one.client
-    }
-    unhealthy = worst(named)
-    return _sparse(
-        {
-            "unhealthy": unhealthy,
-            "notice": notice,
-            "in_incident": within(unhealthy, named, rolled_up),
-        }
-    )
+    has_address = address_of_queue >= 0
+    positions = address_of_queue[has_address]
+    is_read = ~np.isnan(books.routed0)
+    columns: dict[str, Column] = {}
+    for policy, column, numbers in (
+        ("drop", "messages_dropped", books.dropped),
+        ("fail", "messages_rejected", books.rejected),
+    ):
+        messages = np.full(len(addresses), np.nan)
+        messages[positions] = np.where(is_read, numbers, np.nan)[has_address]
+        columns[column] = np.where(has_policy(addresses, policy), messages, np.nan)
+    return columns
 
 
-def client_causes(
-    conditions: Sequence[ActiveCondition], rolled_up: Collection[Key]
-) -> Table[CauseSeries]:
-    """Conditions that hold on clients. unhealthy_consumers: how many of its consumers, at least 1; notice: 1."""
-    unhealthy: dict[CauseSeries, float] = {}
-    notice: dict[CauseSeries, float] = {}
-    shown = [one for one in conditions if one.client and not one.silenced]
-    named = [
-        (
-            CauseSeries(one.broker, one.address, one.queue, one.client, cause=one.name),
-            one,
-        )
-        for one in shown
-    ]
-    for cause, one in named:
-        if one.severity is Severity.INFO:
-            notice[cause] = 1.0
-        else:
-            unhealthy[cause] = unhealthy.get(cause, 0.0) + max(one.consumers, 1)
-    in_incident = within(unhealthy, named, rolled_up)
-    return _sparse(
-        {"unhealthy_consumers": unhealthy, "notice": notice, "in_incident": in_incident}
-    )
+def has_policy(addresses: Index[AddressSeries], policy: str) -> Mask:
+    """(addresses,) Whether the address does this with messages when it is full."""
+    return addresses.column(policy, lambda series: series.policy == policy) > 0
 
 
-def within(
-    unhealthy: Iterable[CauseSeries],
-    named: Iterable[tuple[CauseSeries, ActiveCondition]],
-    rolled_up: Collection[Key],
-) -> dict[CauseSeries, float]:
-    """1 for those of which the alert on an incident covers all that is unhealthy."""
-    alone = {
-        cause
-        for cause, one in named
-        if one.severity is not Severity.INFO and key_of(one) not in rolled_up
-    }
-    return dict.fromkeys((cause for cause in unhealthy if cause not in alone), 1.0)
+# --- queues
 
 
-def worst(
-    named: Iterable[tuple[CauseSeries, ActiveCondition]],
-) -> dict[CauseSeries, float]:
-    """The worst severity under each label; what only informs has none."""
-    found: dict[CauseSeries, float] = {}
-    for cause, one in named:
-        if one.severity is not Severity.INFO:
-            found[cause] = max(found.get(cause, 0.0), float(one.severity))
-    return found
-
-
-def _sparse(columns: Mapping[str, Mapping[CauseSeries, float]]) -> Table[CauseSeries]:
-    rows = sorted(
-        set().union(*columns.values()), key=attrgetter(*CauseSeries.__slots__)
-    )
-    return Table(
-        Index.of(rows),
-        {
-            name: np.array([of.get(row, np.nan) for row in rows])
-            for name, of in columns.items()
-        },
-    )
-
-
-def alone(queues: Grouping[QueueSeries]) -> Mask:
-    """Series of one queue each."""
-    return queues.index.column("alone", lambda series: not series.summed) > 0
+def is_alone(queues: Grouping[QueueSeries]) -> Mask:
+    """(queues,) Whether the queue is shown as a series of its own."""
+    return queues.by_source("alone", lambda series: not series.summed) > 0
 
 
 def queue_measures(
     judgement: Judgement, queues: Queues, clock: Clock
 ) -> dict[str, Column]:
-    """Columns by the queues' series; a series that sums several queues has none of them."""
-    measures = judgement.measures
+    """Return columns by the queues' series; a series that sums several queues has no numbers."""
     grouping = queues.grouping
-    if measures.index is not grouping.source:
+    if judgement.measures.index is not grouping.source:
         return {}
-    oldest = judgement.oldest
-    near = 2 * judgement.seen.times.interval
-    agree = np.abs(oldest.latest - oldest.earliest) <= near
-    low, high = expected_rates(judgement.normal.usual(judgement.service).band)
+    is_one_queue = grouping.index.column("alone", lambda series: not series.summed) > 0
     columns = {
-        **measures.columns,
-        "oldest_message": np.where(agree, oldest.latest, np.nan),
+        name: np.where(is_one_queue, grouping.max(column), np.nan)
+        for name, column in measures_by_queue(judgement).items()
+    }
+    for name in TIMES:
+        columns[name] = np.round(columns[name] - clock.applied, 3)
+    if judgement.counted:
+        columns["unhealthy_consumers"] = unhealthy_consumers(
+            judgement.conditions, grouping.index
+        )
+    return columns
+
+
+def measures_by_queue(judgement: Judgement) -> dict[str, Column]:
+    """Return columns by the queues of the broker; times by the broker's clock."""
+    oldest = judgement.oldest
+    two_polls = 2 * judgement.seen.times.interval
+    bounds_agree = np.abs(oldest.latest - oldest.earliest) <= two_polls
+    low, high = expected_rates(judgement.normal.usual(judgement.service).band)
+    return {
+        **judgement.measures.columns,
+        "oldest_message": np.where(bounds_agree, oldest.latest, np.nan),
         "oldest_earliest": oldest.earliest,
         "oldest_latest": oldest.latest,
-        "ring_oversize_since": measures.oversize_since,
+        "ring_oversize_since": judgement.measures.oversize_since,
         "capacity": np.round(judgement.shares.capacity, 3),
         "expected_messages_per_second_low": low,
         "expected_messages_per_second_high": high,
     }
-    one = alone(grouping)
-    shown = {
-        name: np.where(one, grouping.max(column), np.nan)
-        for name, column in columns.items()
-    }
-    for name in TIMES:
-        shown[name] = np.round(shown[name] - clock.applied, 3)
-    if judgement.counted:
-        shown["unhealthy_consumers"] = unhealthy_consumers(
-            judgement.conditions, grouping.index
-        )
-    return shown
 
 
 def expected_rates(band: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(low and high, queues): of the queues that get most."""
-    known = np.flatnonzero(~np.isnan(band[1]))
-    shown = known[np.argsort(-band[1][known], kind="stable")[:MOST_EXPECTED]]
+    """(low and high, queues) Expected messages per second of the queues that get most; NaN for the others.
+
+    band: (low and high, queues) The same for all queues.
+    """
+    high = band[1]
+    expected = np.flatnonzero(~np.isnan(high))
+    largest_first = np.argsort(-high[expected], kind="stable")
+    busiest = expected[largest_first[:MOST_EXPECTED]]
     rates = np.full(band.shape, np.nan)
-    rates[:, shown] = np.round(band[:, shown], 3)
+    rates[:, busiest] = np.round(band[:, busiest], 3)
     return rates
 
 
 def oldest_messages(
     queues: Table[QueueSeries], before: Index[OldestMessage]
 ) -> Table[OldestMessage]:
-    """Bounds of when the oldest message came, for all series, so that few come and go. before: of the last poll."""
+    """Return the earliest and the latest time at which the oldest message of each queue may have come.
+
+    All queues have both rows, so that few rows come and go. before: the rows of this table at the last poll.
+    """
     if "oldest_latest" not in queues:
         return Table(Index.empty())
-    values = np.stack([queues[f"oldest_{bound}"] for bound in BOUNDS], axis=1).ravel()
+    times = np.stack([queues[f"oldest_{bound}"] for bound in BOUNDS], axis=1).ravel()
+    keys = 2 * queues.index.keys[:, None] + np.arange(2)
 
-    def label(new: list[int]) -> list[OldestMessage]:
-        of = [(queues.index.rows[i // 2], BOUNDS[i % 2]) for i in new]
-        return [OldestMessage(q.broker, q.address, q.queue, bound) for q, bound in of]
+    def label(row: int) -> OldestMessage:
+        queue = queues.index.rows[row // 2]
+        bound = BOUNDS[row % 2]
+        return OldestMessage(queue.broker, queue.address, queue.queue, bound)
 
-    index, order = before.advance(
-        (2 * queues.index.keys[:, None] + np.arange(2)).ravel(), label
-    )
-    return Table(index, {"at": values[order]})
+    index, order = before.advance(keys.ravel(), lambda new: [label(row) for row in new])
+    return Table(index, {"at": times[order]})
 
 
 def without_kept(
     judgement: Judgement, queues: Queues, table: Table[QueueSeries]
 ) -> dict[str, Column]:
-    """What waits, and how full a ring is: not known of queues that keep what is acknowledged."""
+    """Return the columns of what waits, NaN for non-destructive queues: these keep what is acknowledged."""
     grouping = queues.grouping
-    if judgement.measures.index is not grouping.source or not judgement.keeps.any():
+    is_non_destructive = judgement.keeps
+    if judgement.measures.index is not grouping.source or not is_non_destructive.any():
         return {}
-    kept = grouping.max(judgement.keeps.astype(np.float64)) > 0
+    is_unknown = grouping.max(is_non_destructive.astype(np.float64)) > 0
     return {
-        name: np.where(kept, np.nan, table[name])
-        for name in ("ready", "ring_used_ratio")
+        "ready": np.where(is_unknown, np.nan, table["ready"]),
+        "ring_used_ratio": np.where(is_unknown, np.nan, table["ring_used_ratio"]),
     }
 
 
 def unhealthy_consumers(
     conditions: Sequence[ActiveCondition], queues: Index[QueueSeries]
 ) -> Column:
-    """Per queue series how many consumers have a condition; what is silenced or only informs does not count."""
-    count: dict[tuple[str, str], float] = {}
+    """(queue series,) How many consumers have a condition that is neither silenced nor a notice."""
+    counts: dict[tuple[str, str], float] = {}
     for condition in conditions:
-        if (
-            condition.client
-            and not condition.silenced
-            and condition.severity is not Severity.INFO
-        ):
+        is_alarming = not condition.silenced and condition.severity is not Severity.INFO
+        if condition.client and is_alarming:
             queue = (condition.address, condition.queue)
-            count[queue] = count.get(queue, 0.0) + condition.consumers
+            counts[queue] = counts.get(queue, 0.0) + condition.consumers
     unhealthy = np.zeros(len(queues))
-    at = queues.where("queue", QUEUE, count.keys())
-    unhealthy[at] = [count[QUEUE(series)] for series in queues.rows[at]]
+    positions = queues.where("queue", QUEUE, counts.keys())
+    unhealthy[positions] = [counts[QUEUE(series)] for series in queues.rows[positions]]
     return unhealthy
 
 
 def evictions(
     judgement: Judgement, queues: Queues, before: Index[Eviction]
 ) -> Table[Eviction]:
-    """What queues threw away to keep a limit; a last-value ring counts all under `ring`. before: of the last poll."""
+    """Return the messages that queues evicted to keep a limit. A last-value ring counts all under `ring`.
+
+    before: the rows of this table at the last poll.
+    """
     grouping = queues.grouping
     measures = judgement.measures
     if measures.index is not grouping.source:
         return Table(Index.empty())
     evicted = measures.columns["evicted"]
-    openmq = judgement.openmq.queues.index is measures.index
-    reason = (
-        np.full(len(evicted), 2)
-        if openmq
-        else np.asarray(judgement.rings).astype(np.int64)
-    )
-    shown = np.flatnonzero(
-        ~np.isnan(evicted) & np.append(alone(grouping), np.False_)[grouping.member]
-    )
+    evicting = np.flatnonzero(~np.isnan(evicted) & is_alone(grouping))
+    reasons = reasons_to_evict(judgement)[evicting]
 
-    def label(new: list[int]) -> list[Eviction]:
-        of = [
-            (grouping.index.rows[grouping.member[i]], REASONS[reason[i]])
-            for i in shown[new]
-        ]
-        return [Eviction(q.broker, q.address, q.queue, why) for q, why in of]
+    def label(row: int) -> Eviction:
+        queue = grouping.index.rows[grouping.member[evicting[row]]]
+        return Eviction(queue.broker, queue.address, queue.queue, REASONS[reasons[row]])
 
-    index, order = before.advance(
-        len(REASONS) * grouping.keys[shown] + reason[shown], label
-    )
-    return Table(index, {"evicted": evicted[shown][order]})
+    keys = len(REASONS) * grouping.keys[evicting] + reasons
+    index, order = before.advance(keys, lambda new: [label(row) for row in new])
+    return Table(index, {"evicted": evicted[evicting][order]})
+
+
+def reasons_to_evict(judgement: Judgement) -> NDArray[np.int64]:
+    """(queues,) Why each queue evicts messages, if it does: the position in `REASONS`."""
+    index = judgement.measures.index
+    if judgement.openmq.queues.index is index:
+        return np.full(len(index), LIMIT)
+    return np.asarray(judgement.rings).astype(np.int64)
 
 
 def losses_by_client(
     judgement: Judgement, queues: Queues, before: Index[RingLoser]
 ) -> Table[RingLoser]:
-    """What rings lost by consumers that went, by client where known, else under an empty one. before: as above."""
+    """Return the messages that rings lost by consumers that left: by client, with an empty client where none is known.
+
+    before: the rows of this table at the last poll.
+    """
     grouping = queues.grouping
     losses = judgement.account.ring_losses
     if losses.index is not grouping.source:
         return Table(Index.empty())
-    shown = (
-        ~np.isnan(losses.by_consumers)
-        & np.append(alone(grouping), np.False_)[grouping.member]
+    rows = loss_rows(losses, is_alone(grouping))
+
+    def label(row: int) -> RingLoser:
+        queue = grouping.index.rows[grouping.member[rows.queues[row]]]
+        return RingLoser(queue.broker, queue.address, queue.queue, rows.clients[row])
+
+    keys = (1 + MOST_NAMES) * grouping.keys[rows.queues] + rows.slots
+    index, order = before.advance(keys, lambda new: [label(row) for row in new])
+    return Table(index, {"lost": rows.messages[order]})
+
+
+def loss_rows(losses: RingLosses, is_single: Mask) -> LossRows:
+    """Return a row without a client for each queue with losses, and one for each client that is known.
+
+    is_single: (queues,) Whether the queue is a series of its own; the others are left out.
+    """
+    has_losses = ~np.isnan(losses.by_consumers) & is_single
+    by_client = losses_of_known_clients(losses, has_losses)
+    without_client = losses.by_consumers.copy()
+    for loss in by_client:
+        without_client[loss.queue] -= loss.messages
+    queues = np.flatnonzero(has_losses)
+    no_slots = np.zeros_like(queues)
+    no_names = [""] * len(queues)
+    messages = [loss.messages for loss in by_client]
+    return LossRows(
+        queues=np.append(queues, integers(loss.queue for loss in by_client)),
+        slots=np.append(no_slots, integers(loss.slot for loss in by_client)),
+        clients=no_names + [loss.client for loss in by_client],
+        messages=np.append(without_client[queues], messages),
     )
-    unnamed = losses.by_consumers.copy()
-    slots = 1 + MOST_NAMES
-    found: list[tuple[int, int, str, float]] = []
-    for i, of in zip(
-        losses.index.positions(np.array([*losses.by_client], np.int64)),
-        losses.by_client.values(),
-        strict=True,
-    ):
-        if i >= 0 and shown[i]:
-            found += [
-                (i, slot, name, one.sure)
-                for slot, (name, one) in enumerate(of.items(), 1)
+
+
+def losses_of_known_clients(losses: RingLosses, has_losses: Mask) -> list[ClientLoss]:
+    """Return the losses of each client with a name, for the queues with losses. has_losses: (queues,)."""
+    keys = np.array([*losses.by_client], np.int64)
+    positions = losses.index.positions(keys).tolist()
+    by_client: list[ClientLoss] = []
+    for queue, clients in zip(positions, losses.by_client.values(), strict=True):
+        if queue >= 0 and has_losses[queue]:
+            by_client += [
+                ClientLoss(queue, slot, client, loss.sure)
+                for slot, (client, loss) in enumerate(clients.items(), 1)
             ]
-            unnamed[i] -= sum(one.sure for one in of.values())
-    rows = np.flatnonzero(shown)
-    at = np.append(rows, np.array([one[0] for one in found], np.intp))
-    slot = np.append(
-        np.zeros(len(rows), np.int64), np.array([one[1] for one in found], np.int64)
-    )
+    return by_client
 
-    def label(new: list[int]) -> list[RingLoser]:
-        of = [grouping.index.rows[grouping.member[at[i]]] for i in new]
-        names = ["" if i < len(rows) else found[i - len(rows)][2] for i in new]
-        return [
-            RingLoser(q.broker, q.address, q.queue, name)
-            for q, name in zip(of, names, strict=True)
-        ]
 
-    index, order = before.advance(slots * grouping.keys[at] + slot, label)
-    return Table(
-        index, {"lost": np.append(unnamed[rows], [one[3] for one in found])[order]}
-    )
+def integers(numbers: Iterable[int]) -> NDArray[np.int64]:
+    return np.array([*numbers], np.int64)
+
+
+# --- clients
 
 
 def client_measures(
     judgement: Judgement, clients: Grouping[ClientSeries], clock: Clock
 ) -> dict[str, Column]:
-    """Columns by the clients' series."""
+    """Return columns by the clients' series."""
     if len(judgement.patience_of_clients) != len(clients.index):
         return {}
     return {
@@ -448,3 +561,28 @@ def client_measures(
         "starved": np.round(judgement.shares.starved, 3),
         "at_limit": np.round(judgement.shares.at_limit, 3),
     }
+
+
+def undecided(judgement: Judgement, clients: int, *, judged: bool) -> float:
+    """Return how many clients are unknown.
+
+    Args:
+        judgement: The state after this poll.
+        clients: How many there are.
+        judged: Whether the last poll was judged, or its verdicts still apply.
+    """
+    if not judged or not judgement.counted:
+        return float(clients)
+    with_condition = {
+        (condition.address, condition.queue, condition.client)
+        for condition in judgement.conditions
+        if condition.client
+    }
+    young = judgement.warm_up.clients
+    rows = young.index.rows[young.index.positions(young.keys)]
+    without_condition = [
+        row
+        for row in rows
+        if (row.address, row.queue, row.client) not in with_condition
+    ]
+    return float(len(without_condition))

@@ -1,10 +1,11 @@
-"""The state of an object: one word, and one function that gives it.
+"""The state of an object: one word, and one function that decides it.
 
 Lists, pages, the API, `top`, `explain`, `check` and the metrics all show what this function says, so that no two of
 them disagree.
 """
 
 from enum import StrEnum
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +14,10 @@ from penstock.conditions.condition import Severity
 from penstock.core.table import Mask
 
 Severities = NDArray[np.int64]
-"""Of each object the worst severity of what concerns it; `NOTHING` where nothing does."""
+"""(objects,) The worst severity of what concerns each object; `NOTHING` where nothing does."""
 NOTHING = -1
 Codes = NDArray[np.int64]
-"""States as numbers: positions in `ORDER`."""
+"""(objects,) States as numbers: positions in `ORDER`."""
 
 
 class ObjectState(StrEnum):
@@ -40,7 +41,7 @@ class ObjectState(StrEnum):
 ORDER = tuple(ObjectState)
 """The worst first. Unknown comes before notice: what was not judged may be worse than that."""
 CALM = frozenset({ObjectState.NOTICE, ObjectState.WATCHING, ObjectState.HEALTHY})
-"""In which nothing need be done."""
+"""The states in which nothing needs to be done."""
 OF_SEVERITY = {
     Severity.CRITICAL: ObjectState.CRITICAL,
     Severity.WARNING: ObjectState.WARNING,
@@ -55,7 +56,7 @@ def object_state(
     watched: bool,
     unread: ObjectState | None = None,
 ) -> ObjectState:
-    """The state of an object.
+    """Decide the state of an object.
 
     Args:
         severity: The worst of what is active and concerns it; None where nothing does. Silenced counts as a notice.
@@ -64,7 +65,7 @@ def object_state(
         unread: `DOWN` or `STALE` where its broker cannot be read now.
 
     Returns:
-        The one state that is shown of it everywhere.
+        The one state that is shown everywhere.
     """
     if unread is not None:
         return unread
@@ -78,34 +79,30 @@ def object_state(
 
 
 def object_states(severities: Severities, unknown: Mask, watched: Mask) -> Codes:
-    """The same of many objects at once, each of which is read now."""
+    """(objects,) The state of each object, where all could be read at this poll.
+
+    severities, unknown, watched: (objects,) as in `object_state`.
+    """
     return _CODES[
         severities - NOTHING, unknown.astype(np.int64), watched.astype(np.int64)
     ]
 
 
 def worst_of(states: list[ObjectState]) -> ObjectState:
-    """Of several objects that are shown as one; there is one at least."""
+    """Return the worst state of several objects that are shown as one; there must be one at least."""
     return min(states, key=ORDER.index)
 
 
 def _codes() -> Codes:
-    """By severity (nothing first), unknown and watched."""
+    """(severities, 2, 2) The state by severity (`NOTHING` first), by unknown and by watched."""
     severities = (None, *Severity)
-    return np.array(
-        [
-            [
-                [
-                    ORDER.index(
-                        object_state(severity, unknown=unknown, watched=watched)
-                    )
-                    for watched in (False, True)
-                ]
-                for unknown in (False, True)
-            ]
-            for severity in severities
-        ]
-    )
+    codes = np.empty((len(severities), 2, 2), np.int64)
+    for (row, severity), unknown, watched in product(
+        enumerate(severities), (False, True), (False, True)
+    ):
+        state = object_state(severity, unknown=unknown, watched=watched)
+        codes[row, int(unknown), int(watched)] = ORDER.index(state)
+    return codes
 
 
 _CODES = _codes()

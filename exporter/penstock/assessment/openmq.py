@@ -2,8 +2,14 @@
 
 import numpy as np
 
+from penstock.account.fates import Bounds
 from penstock.account.openmq import FATES, OpenmqAccount, queue_fates, topic_fates
-from penstock.assessment.account import MessageFate, as_table, some
+from penstock.assessment.account import (
+    FateRows,
+    MessageFate,
+    as_table,
+    rows_with_messages,
+)
 from penstock.assessment.health import CauseSeries
 from penstock.conditions.connection_paused import CONNECTION_PAUSED
 from penstock.core.table import Column, Index, Keys, Positions, Table
@@ -20,16 +26,16 @@ from penstock.series.labels import (
 
 
 def consumer_limits(judgement: Judgement, consumers: Keys) -> dict[str, Column]:
-    """Limit and resume level of the consumers with these keys, as measured; none while OpenMQ is not judged."""
+    """Return the measured flow limit and resume level of each consumer; no columns while OpenMQ is not judged."""
     windows = judgement.openmq.windows
     if not len(windows.index):
         return {}
-    at = windows.index.positions(consumers)
+    limit, resume = windows.limits()
+    positions = windows.index.positions(consumers)
+    # A consumer without a window has the position -1: that of the NaN at the end.
     return {
-        name: np.append(column, np.nan)[at]
-        for name, column in zip(
-            ("flow_limit", "flow_resume"), windows.limits(), strict=True
-        )
+        "flow_limit": np.append(limit, np.nan)[positions],
+        "flow_resume": np.append(resume, np.nan)[positions],
     }
 
 
@@ -39,19 +45,23 @@ def rejected(
     of_queue: Positions,
     addresses: Index[AddressSeries],
 ) -> dict[str, Column]:
-    """Messages that each destination refused since the agent started; NaN where that is not counted (topics)."""
-    openmq = judgement.openmq
+    """Return the messages that each destination refused since the agent started; NaN for topics, which count none.
+
+    Args:
+        judgement: The state after this poll.
+        queues: The series of the queues.
+        of_queue: (queue series,) The position of each one's address in `addresses`, -1 where it has none.
+        addresses: The series of the addresses.
+    """
+    facts = judgement.openmq.said
     books = judgement.openmq_account.queues
-    if (
-        openmq.said is None
-        or books.index is not queues.source
-        or len(of_queue) != len(queues.index)
-    ):
+    is_current = books.index is queues.source and len(of_queue) == len(queues.index)
+    if facts is None or not is_current:
         return {}
-    counts = queues.max(np.where(openmq.said.balanced, books.refused, np.nan))
+    refused = queues.max(np.where(facts.balanced, books.refused, np.nan))
     column = np.full(len(addresses), np.nan)
-    known = (of_queue >= 0) & ~np.isnan(counts)
-    column[of_queue[known]] = counts[known]
+    has_number = (of_queue >= 0) & ~np.isnan(refused)
+    column[of_queue[has_number]] = refused[has_number]
     return {"messages_rejected": column}
 
 
@@ -62,50 +72,79 @@ def fate_table(
     addresses: Grouping[AddressSeries],
     before: Index[MessageFate],
 ) -> Table[MessageFate]:
-    """As `account.fate_table`: fates of queues, and of topics with an empty queue."""
-    if (
-        not account.watched
-        or account.queues.index is not rows.index
-        or queues.source is not rows.index
-    ):
+    """Return the same table as `account.fate_table`: fates of queues, and of topics with an empty queue."""
+    is_current = account.queues.index is rows.index is queues.source
+    if not (account.watched and is_current):
         return Table(Index.empty())
-    alone = queues.index.column("alone", lambda series: not series.summed) > 0
-    judged = rows.index.column("judged", lambda row: row.kind in JUDGED) > 0
-    shown = np.flatnonzero(np.append(alone, np.False_)[queues.member] & judged)
-    found = [
-        some(FATES.index(fate), shown, bounds)
-        for fate, bounds in queue_fates(account, rows).items()
-    ]
-    keys = [len(FATES) * queues.keys[at] + fate for fate, at, _, _ in found]
+    parts = fates_of_queues(account, queues, rows)
+    parts += fates_of_topics(account, addresses)
+    return as_table(parts, before)
+
+
+def fates_of_queues(
+    account: OpenmqAccount, queues: Grouping[QueueSeries], rows: Table[QueueRow]
+) -> list[FateRows]:
+    """Return the rows of each fate of messages that came to a judged queue which is a series of its own."""
+    is_alone = queues.by_source("alone", lambda series: not series.summed) > 0
+    is_judged = rows.index.column("judged", lambda row: row.kind in JUDGED) > 0
+    accounted = np.flatnonzero(is_alone & is_judged)
+
+    def rows_of_fate(fate: str, bounds: Bounds) -> FateRows:
+        def keys(positions: Positions) -> Keys:
+            return len(FATES) * queues.keys[positions] + FATES.index(fate)
+
+        def label(position: int) -> MessageFate:
+            queue = queues.index.rows[queues.member[position]]
+            return MessageFate(queue.broker, queue.address, queue.queue, fate)
+
+        return rows_with_messages(accounted, bounds, keys, label)
+
+    fates = queue_fates(account, rows)
+    return [rows_of_fate(fate, bounds) for fate, bounds in fates.items()]
+
+
+def fates_of_topics(
+    account: OpenmqAccount, addresses: Grouping[AddressSeries]
+) -> list[FateRows]:
+    """Return the rows of each fate of messages that came to a topic which is a series of its own."""
     topics = account.topics.index
-    place = addresses.source.positions(topics.keys)
-    of = np.where(place >= 0, np.append(addresses.member, HIDDEN)[place], HIDDEN)
-    own = addresses.index.column("own", lambda series: series.address != TEMPORARY) > 0
-    shown = np.flatnonzero((of != HIDDEN) & np.append(own, np.False_)[of])
-    of_topics = [
-        some(FATES.index(fate) - len(FATES), shown, bounds)
-        for fate, bounds in topic_fates(account).items()
-    ]
-    keys += [
-        -1 - len(FATES) * (topics.keys[at] + 1) - fate for fate, at, _, _ in of_topics
-    ]
+    series_of_topic = address_series(topics.keys, addresses)
+    series_is_own = addresses.index.column(
+        "own", lambda series: series.address != TEMPORARY
+    )
+    is_own = np.append(series_is_own > 0, np.False_)[series_of_topic]
+    accounted = np.flatnonzero((series_of_topic != HIDDEN) & is_own)
 
-    def label(fate: int, at: int) -> MessageFate:
-        """Those of topics are numbered below 0."""
-        if fate >= 0:
-            queue = queues.index.rows[queues.member[at]]
-            return MessageFate(queue.broker, queue.address, queue.queue, FATES[fate])
-        address = addresses.index.rows[of[at]]
-        return MessageFate(address.broker, address.address, "", FATES[fate])
+    def rows_of_fate(fate: str, bounds: Bounds) -> FateRows:
+        def keys(positions: Positions) -> Keys:
+            """Return keys below 0, where no key of a queue is."""
+            return -1 - len(FATES) * topics.keys[positions] - FATES.index(fate)
 
-    return as_table(found + of_topics, np.concatenate(keys), label, before)
+        def label(position: int) -> MessageFate:
+            address = addresses.index.rows[series_of_topic[position]]
+            return MessageFate(address.broker, address.address, "", fate)
+
+        return rows_with_messages(accounted, bounds, keys, label)
+
+    fates = topic_fates(account)
+    return [rows_of_fate(fate, bounds) for fate, bounds in fates.items()]
+
+
+def address_series(keys: Keys, addresses: Grouping[AddressSeries]) -> Positions:
+    """(keys,) The position of the series of the address with each key; HIDDEN where it has none."""
+    positions = addresses.source.positions(keys)
+    return np.append(addresses.member, HIDDEN)[positions]
 
 
 def connection_causes(judgement: Judgement, broker: str) -> Table[CauseSeries]:
-    """Connections whose limit one of their consumers uses up; always 1."""
-    named = {"broker": broker, "cause": CONNECTION_PAUSED.name}
+    """Return the connections whose limit one of their consumers uses up, each with the value 1."""
     rows = [
-        CauseSeries(connection=str(key), client=client, **named)
+        CauseSeries(
+            broker=broker,
+            connection=str(key),
+            client=client,
+            cause=CONNECTION_PAUSED.name,
+        )
         for key, client in judgement.openmq.blockers
     ]
     return Table(Index.of(rows), {"unhealthy": np.ones(len(rows))})

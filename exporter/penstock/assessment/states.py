@@ -1,9 +1,8 @@
 """The states of all queues and clients of a broker after a poll, as columns, and how many are in each."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -23,9 +22,8 @@ from penstock.assessment.watching import (
     window_is_young,
 )
 from penstock.conditions.condition import ActiveCondition, Severity
-from penstock.core.table import Column, Index, Mask, Table
+from penstock.core.table import Column, Index, Mask, Positions, Table
 from penstock.incidents.incident import Incident
-from penstock.incidents.incidents import Incidents
 from penstock.learned.warm_up import POLLS, SeenPolls
 from penstock.model import Snapshot
 from penstock.observation.facts import JUDGED, NEEDED, time_of
@@ -36,18 +34,20 @@ from penstock.settings.policy import Policy
 if TYPE_CHECKING:
     from penstock.assessment.assess import State
 
+NameT = TypeVar("NameT", bound=Hashable)
+
 STATE = "state"
 """The column of codes in the tables of queues and clients."""
 OF_BROKER = ("", "")
 """Address and queue of a condition of the broker itself: it concerns every queue."""
-OF_OBJECTS = tuple(one for one in ORDER if one is not ObjectState.DOWN)
-"""The states of what is on a broker."""
-BY_NAME = {one.name.lower(): one for one in Severity}
+OF_OBJECTS = tuple(state for state in ORDER if state is not ObjectState.DOWN)
+"""The states that an object on a broker may have."""
+BY_NAME = {severity.name.lower(): severity for severity in Severity}
 
 
 @dataclass(frozen=True, slots=True)
 class KnownObjects:
-    """How many objects of a broker are in a state."""
+    """The labels of the number of objects of a broker that are in a state."""
 
     broker: str
     state: str
@@ -56,54 +56,42 @@ class KnownObjects:
 def with_states(
     state: "State", snapshot: Snapshot, tables: Mapping[str, Table[Any]], policy: Policy
 ) -> dict[str, Any]:
-    """The tables of queues and clients with a column of their states, and that of how many are in each."""
+    """Return the tables of queues and clients with a column of states, and a table of how many are in each state."""
     if "queue" not in tables:
         return {}
-    judgement = state.judgement
-    was_judged = not not_judged(judgement, snapshot)
-    queues: Table[QueueSeries] = tables["queue"]
     no_clients: Table[ClientSeries] = Table(Index.empty())
+    queues: Table[QueueSeries] = tables["queue"]
     clients: Table[ClientSeries] = tables.get("client", no_clients)
-    of_other_kinds = kind_not_judged(queues.index)
-    watched_clients = holding(judgement, clients, snapshot.stamp)
-    unknown_queues = of_other_kinds | young(judgement.warm_up.queues, queues.index)
-    unknown_clients = unknown_among(
-        judgement, clients, {QUEUE(row) for row in queues.index.rows[of_other_kinds]}
-    )
-    watched_queues = waiting(
-        state, policy, queues, clients.index.rows[watched_clients].tolist()
-    )
-    if not was_judged:
-        unknown_queues[:] = True
-        unknown_clients[:] = True
-        judgement = replace(
-            judgement, conditions=(), incidents=Incidents()
-        )  # what was active may be over, or worse
-    if window_is_young(judgement, policy.constants):
-        watched_clients[:] = True
-    of_queues = object_states(
-        queue_severities(judgement, queues.index), unknown_queues, watched_queues
-    )
-    of_clients = object_states(
-        client_severities(judgement, clients.index), unknown_clients, watched_clients
-    )
-    shown = {
-        "queue": with_column(queues, of_queues),
-        "known": counted(policy.broker, (of_queues, of_clients)),
-    }
+    if not_judged(state.judgement, snapshot):
+        # What was active may be over, or worse.
+        queue_states = all_unknown(len(queues))
+        client_states = all_unknown(len(clients))
+    else:
+        watched = clients_to_watch(state.judgement, clients, snapshot.stamp)
+        queue_states = states_of_queues(
+            state, queues, clients.index.rows[watched].tolist(), policy
+        )
+        client_states = states_of_clients(state, clients, queues, watched, policy)
+    with_state = {"queue": with_column(queues, queue_states)}
     if "client" in tables:
-        shown["client"] = with_column(clients, of_clients)
-    return shown
+        with_state["client"] = with_column(clients, client_states)
+    count = counted(policy.broker, (queue_states, client_states))
+    return {**with_state, "known": count}
+
+
+def all_unknown(size: int) -> Codes:
+    """(size,) The state of objects that were not judged."""
+    return np.full(size, ORDER.index(ObjectState.UNKNOWN))
 
 
 def state_at(table: Table[Any], row: int) -> ObjectState:
-    """Of a queue or a client, as its broker was read."""
+    """Return the state of a queue or a client at the last poll of its broker."""
     code = table[STATE][row]
     return ObjectState.UNKNOWN if np.isnan(code) else ORDER[int(code)]
 
 
 def not_judged(judgement: Judgement, snapshot: Snapshot) -> str:
-    """Why nothing is judged; empty where it was at one of the last polls."""
+    """Return why nothing is judged; an empty text where one of the last polls was judged."""
     since_judged = time_of(snapshot) - judgement.seen.times.now
     if since_judged <= POLLS * interval_of(judgement):
         return ""
@@ -116,96 +104,156 @@ def not_judged(judgement: Judgement, snapshot: Snapshot) -> str:
 # --- queues
 
 
-def kind_not_judged(index: Index[QueueSeries]) -> Mask:
-    """Queues that the rules leave out: links, internal and temporary ones."""
-    column = index.column("kind not judged", lambda row: row.kind not in JUDGED)
+def states_of_queues(
+    state: "State",
+    queues: Table[QueueSeries],
+    watched_clients: Sequence[ClientSeries],
+    policy: Policy,
+) -> Codes:
+    """(queues,) The state of each queue after a poll that was judged. watched_clients: as in `queues_to_watch`."""
+    judgement = state.judgement
+    severities = queue_severities(judgement, queues.index)
+    unknown = queues_not_judged(judgement, queues.index)
+    watched = queues_to_watch(state, policy, queues, watched_clients)
+    return object_states(severities, unknown, watched)
+
+
+def queues_not_judged(judgement: Judgement, queues: Index[QueueSeries]) -> Mask:
+    """(queues,) Whether no rule judges the queue, or it was seen at too few polls."""
+    return kind_not_judged(queues) | is_young(judgement.warm_up.queues, queues)
+
+
+def kind_not_judged(queues: Index[QueueSeries]) -> Mask:
+    """(queues,) Whether the rules leave out queues of its kind: links, internal and temporary ones."""
+    column = queues.column("kind not judged", lambda row: row.kind not in JUDGED)
     return np.asarray(column > 0)
 
 
-def queue_severities(judgement: Judgement, index: Index[QueueSeries]) -> Severities:
-    """Of what is active on each queue or its clients, and of the incidents that concern it."""
-    places: dict[tuple[str, str], Severity] = {}
-    for one in judgement.conditions:
-        note(places, QUEUE(one), severity_of(one))
-    addresses: dict[str, Severity] = {}
+def queue_severities(judgement: Judgement, queues: Index[QueueSeries]) -> Severities:
+    """(queues,) The worst severity of the conditions and incidents that concern the queue or its clients."""
+    by_queue = severities_by_queue(judgement)
+    of_broker = by_queue.pop(OF_BROKER, None)
+    is_broker_critical = of_broker is Severity.CRITICAL
+    lowest = Severity.CRITICAL if is_broker_critical else NOTHING
+    severities = np.full(len(queues), lowest, np.int64)
+    raise_to(severities, queues, "queue", QUEUE, by_queue)
+    by_address: dict[str, Severity] = {}
     for incident in judgement.incidents.told:
-        severity = BY_NAME[incident.severity]
-        for place in places_of(incident):
-            note(places, place, severity)
-        note(addresses, incident.object, severity)
-    of_broker = places.pop(OF_BROKER, None)
-    concerns_all = of_broker is Severity.CRITICAL
-    least = Severity.CRITICAL if concerns_all else NOTHING
-    severities = np.full(len(index), least, np.int64)
-    raise_to(severities, index, "queue", QUEUE, places)
-    raise_to(severities, index, "address of queue", lambda row: row.address, addresses)
+        note(by_address, incident.object, BY_NAME[incident.severity])
+    raise_to(
+        severities, queues, "address of queue", lambda row: row.address, by_address
+    )
     return severities
 
 
-def places_of(incident: Incident) -> Iterable[tuple[str, str]]:
-    """Address and name of the queues that it concerns; those of its conditions of the broker itself are none."""
-    members = {(key[1], key[2]) for key in incident.members}
-    return (members | {*incident.places}) - {OF_BROKER}
+def severities_by_queue(judgement: Judgement) -> dict[tuple[str, str], Severity]:
+    """Return the worst severity by address and queue; `OF_BROKER` for conditions of the broker itself."""
+    by_queue: dict[tuple[str, str], Severity] = {}
+    for condition in judgement.conditions:
+        note(by_queue, QUEUE(condition), severity_of(condition))
+    for incident in judgement.incidents.told:
+        for queue in queues_of(incident):
+            note(by_queue, queue, BY_NAME[incident.severity])
+    return by_queue
 
 
-def waiting(
+def queues_of(incident: Incident) -> Iterable[tuple[str, str]]:
+    """Return address and name of the queues that the incident concerns."""
+    of_conditions = {(address, queue) for _, address, queue, _ in incident.members}
+    return (of_conditions | {*incident.places}) - {OF_BROKER}
+
+
+def queues_to_watch(
     state: "State",
     policy: Policy,
     queues: Table[QueueSeries],
     watched_clients: Sequence[ClientSeries],
 ) -> Mask:
-    """Queues of which something would be a condition if it lasted, or of one of their clients."""
+    """(queues,) Whether the queue, or a client of it, would have a condition if its state lasted."""
     judgement = state.judgement
     if window_is_young(judgement, policy.constants):
         return np.ones(len(queues), np.bool_)
     waits = waiting_queues(judgement, state.queues.grouping, policy.constants)
     watched = waits.long_enough & waits.not_yet_due
-    active = {QUEUE(one) for one in judgement.conditions if one.name in WAITING}
-    watched[queues.index.where("queue", QUEUE, active)] = False
-    watched[
-        queues.index.where("queue", QUEUE, {QUEUE(row) for row in watched_clients})
-    ] = True
+    already_reported = {
+        QUEUE(condition)
+        for condition in judgement.conditions
+        if condition.name in WAITING
+    }
+    of_clients = {QUEUE(client) for client in watched_clients}
+    watched[queues.index.where("queue", QUEUE, already_reported)] = False
+    watched[queues.index.where("queue", QUEUE, of_clients)] = True
     return watched
 
 
 # --- clients
 
 
-def unknown_among(
-    judgement: Judgement, clients: Table[ClientSeries], elsewhere: AbstractSet[Any]
+def states_of_clients(
+    state: "State",
+    clients: Table[ClientSeries],
+    queues: Table[QueueSeries],
+    watched: Mask,
+    policy: Policy,
+) -> Codes:
+    """(clients,) The state of each client after a poll that was judged. watched: as in `clients_to_watch`."""
+    judgement = state.judgement
+    severities = client_severities(judgement, clients.index)
+    unknown = clients_not_judged(judgement, clients, queues.index)
+    if window_is_young(judgement, policy.constants):
+        watched = np.ones(len(clients), np.bool_)
+    return object_states(severities, unknown, watched)
+
+
+def clients_not_judged(
+    judgement: Judgement, clients: Table[ClientSeries], queues: Index[QueueSeries]
 ) -> Mask:
-    """Clients that were not judged. elsewhere: queues of kinds that are not judged."""
-    unknown = young(judgement.warm_up.clients, clients.index)
+    """(clients,) Whether the client was not judged, or its queue is of a kind that no rule judges."""
+    unknown = is_young(judgement.warm_up.clients, clients.index)
     if "buffered" not in clients:
         unknown[:] = True
-    active = {CLIENT(one) for one in judgement.conditions if one.client}
-    unknown[clients.index.where("client", CLIENT, active)] = False
-    unknown[clients.index.where("queue of client", QUEUE, elsewhere)] = True
+    unknown[clients_with_condition(judgement, clients)] = False
+    never_judged = {QUEUE(queue) for queue in queues.rows[kind_not_judged(queues)]}
+    unknown[clients.index.where("queue of client", QUEUE, never_judged)] = True
     return unknown
 
 
-def client_severities(judgement: Judgement, index: Index[ClientSeries]) -> Severities:
-    """Of what is active on each client itself, and of the incidents that have it as root or victim."""
-    found: dict[tuple[str, str, str], Severity] = {}
-    for one in judgement.conditions:
-        if one.client:
-            note(found, CLIENT(one), severity_of(one))
+def clients_with_condition(
+    judgement: Judgement, clients: Table[ClientSeries]
+) -> Positions:
+    """Return the positions of the clients that have an active condition."""
+    names = {
+        CLIENT(condition) for condition in judgement.conditions if condition.client
+    }
+    return clients.index.where("client", CLIENT, names)
+
+
+def client_severities(judgement: Judgement, clients: Index[ClientSeries]) -> Severities:
+    """(clients,) The worst severity of the client's conditions, and of the incidents that it belongs to."""
+    by_client: dict[tuple[str, str, str], Severity] = {}
+    for condition in judgement.conditions:
+        if condition.client:
+            note(by_client, CLIENT(condition), severity_of(condition))
     for incident in judgement.incidents.told:
         for _, address, queue, client in incident.members:
             if client:
-                note(found, (address, queue, client), BY_NAME[incident.severity])
-    severities = np.full(len(index), NOTHING, np.int64)
-    raise_to(severities, index, "client", CLIENT, found)
+                severity = BY_NAME[incident.severity]
+                note(by_client, (address, queue, client), severity)
+    severities = np.full(len(clients), NOTHING, np.int64)
+    raise_to(severities, clients, "client", CLIENT, by_client)
     return severities
 
 
-def holding(judgement: Judgement, clients: Table[ClientSeries], now: float) -> Mask:
-    """Clients that hold messages and acknowledge none, and may be stalled soon. now: by the agent's clock."""
-    watched = holding_clients(clients, now).long_enough & ~young(
-        judgement.warm_up.clients, clients.index
-    )
-    active = {CLIENT(one) for one in judgement.conditions if one.client}
-    watched[clients.index.where("client", CLIENT, active)] = False
+def clients_to_watch(
+    judgement: Judgement, clients: Table[ClientSeries], now: float
+) -> Mask:
+    """(clients,) Whether the client buffers messages, acknowledges none and may be stalled soon.
+
+    now: by the agent's clock.
+    """
+    young = is_young(judgement.warm_up.clients, clients.index)
+    watched = holding_clients(clients, now).long_enough & ~young
+    watched[clients_with_condition(judgement, clients)] = False
     return watched
 
 
@@ -213,33 +261,41 @@ def holding(judgement: Judgement, clients: Table[ClientSeries], now: float) -> M
 
 
 def severity_of(condition: ActiveCondition) -> Severity:
-    """As it counts for the state: what an operator has silenced informs."""
+    """Return the severity that counts for the state: a silenced condition is a notice."""
     return Severity.INFO if condition.silenced else condition.severity
 
 
-def note(found: dict[Any, Severity], name: Any, severity: Severity) -> None:
-    """The worst under each name."""
-    found[name] = max(found.get(name, severity), severity)
+def note(worst: dict[NameT, Severity], name: NameT, severity: Severity) -> None:
+    """Keep the worst severity under each name."""
+    worst[name] = max(worst.get(name, severity), severity)
 
 
 def raise_to(
     severities: Severities,
     index: Index[Any],
-    named: str,
-    name_of: Any,
-    found: Mapping[Any, Severity],
+    column: str,
+    name_of: Callable[[Any], NameT],
+    worst: Mapping[NameT, Severity],
 ) -> None:
-    """Raises the severities of the rows whose name is among those found. named: under which the index keeps names."""
-    at = index.where(named, name_of, found.keys())
-    worst = np.array([found[name_of(row)] for row in index.rows[at]], np.int64)
-    severities[at] = np.maximum(severities[at], worst)
+    """Raise the severities of the rows to the worst severity of their name.
+
+    Args:
+        severities: (rows,) Changed in place.
+        index: The rows.
+        column: Under which the index remembers the names.
+        name_of: Returns the name of a row.
+        worst: The worst severity by name.
+    """
+    positions = index.where(column, name_of, worst.keys())
+    noted = np.array([worst[name_of(row)] for row in index.rows[positions]], np.int64)
+    severities[positions] = np.maximum(severities[positions], noted)
 
 
-def young(seen: SeenPolls, index: Index[Any]) -> Mask:
-    """Rows that were seen at too few polls to say anything of them."""
+def is_young(seen: SeenPolls, index: Index[Any]) -> Mask:
+    """(rows,) Whether the row was seen at too few polls to judge it."""
     mask = np.zeros(len(index), np.bool_)
-    at = index.positions(seen.keys)
-    mask[at[at >= 0]] = True
+    positions = index.positions(seen.keys)
+    mask[positions[positions >= 0]] = True
     return mask
 
 
@@ -247,18 +303,18 @@ def with_column(table: Table[Any], codes: Codes) -> Table[Any]:
     return Table(table.index, {**table.columns, STATE: codes.astype(np.float64)})
 
 
-def counted(broker: str, of_objects: Iterable[Codes]) -> Table[KnownObjects]:
-    """How many objects are in each state; a row for each that they can be in, so that none comes and goes."""
+def counted(broker: str, codes_by_kind: Iterable[Codes]) -> Table[KnownObjects]:
+    """Return how many objects are in each state, with a row for every state, so that no row comes and goes."""
     total: Column = np.zeros(len(ORDER))
-    for codes in of_objects:
+    for codes in codes_by_kind:
         total += np.bincount(codes, minlength=len(ORDER))
-    rows = [KnownObjects(broker, str(one)) for one in OF_OBJECTS]
-    at = [ORDER.index(one) for one in OF_OBJECTS]
-    return Table(Index.of(rows), {"objects": total[at]})
+    rows = [KnownObjects(broker, str(state)) for state in OF_OBJECTS]
+    positions = [ORDER.index(state) for state in OF_OBJECTS]
+    return Table(Index.of(rows), {"objects": total[positions]})
 
 
-def all_stale(known: Table[KnownObjects]) -> Table[KnownObjects]:
-    """The same objects, of a broker that cannot be read now."""
-    objects = np.zeros(len(known))
-    objects[OF_OBJECTS.index(ObjectState.STALE)] = known["objects"].sum()
-    return Table(known.index, {"objects": objects})
+def all_stale(objects: Table[KnownObjects]) -> Table[KnownObjects]:
+    """Return the same objects, all of them stale: their broker cannot be read now."""
+    count = np.zeros(len(objects))
+    count[OF_OBJECTS.index(ObjectState.STALE)] = objects["objects"].sum()
+    return Table(objects.index, {"objects": count})

@@ -1,4 +1,4 @@
-"""What holds of an object and would be a condition if it lasted: for how long it has, and how long it takes."""
+"""Objects in a state that becomes a condition if it lasts: how long it has lasted, and how long it must last."""
 
 from dataclasses import dataclass
 
@@ -6,25 +6,28 @@ import numpy as np
 
 from penstock.conditions.no_consumer import NO_CONSUMER
 from penstock.conditions.not_dispatching import NOT_DISPATCHING
-from penstock.core.table import Column, Mask, Table
+from penstock.core.table import Column, Mask, Positions, Table
 from penstock.observation.facts import PARKED
 from penstock.rule_engine.judgement import Judgement
 from penstock.series.labels import ClientSeries, Grouping, QueueSeries
 from penstock.settings.constants import Constants
 
 EARLY = 0.25
-"""Of the time that proof needs: what has lasted less is not worth watching."""
+"""Share of the time that proof needs: what has lasted for less is not worth watching."""
 NEARLY = 0.9
-"""Polls are not made to the moment."""
+"""Share of the interval after which a poll may already come."""
 WAITING = frozenset({NO_CONSUMER.name, NOT_DISPATCHING.name})
-"""Conditions that say that messages wait: where one is active nothing more is watched."""
+"""Conditions for messages that wait: where one is active, nothing more is watched."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lasting:
-    """Per row for how long something has been so, and how long it must last to be a condition, in seconds.
+    """How long each row has been in a state, and how long until that is a condition.
 
-    NaN where it is not so. without_consumer: it is that no consumer comes; else that nothing is delivered.
+    Attributes:
+        seconds: (rows,) For how long the row has been in the state; NaN where it is not.
+        needed: (rows,) Seconds until it is a condition; NaN where it is not in the state.
+        without_consumer: (rows,) The state is that no consumer comes; else it is that nothing is delivered.
     """
 
     seconds: Column
@@ -33,78 +36,110 @@ class Lasting:
 
     @property
     def long_enough(self) -> Mask:
-        """Where it has lasted for long enough to be worth saying."""
+        """(rows,) Whether the state has lasted for long enough to be worth showing."""
         with np.errstate(invalid="ignore"):
             return np.asarray(self.seconds > EARLY * self.needed)
 
     @property
     def not_yet_due(self) -> Mask:
-        """Where the rule does not decide yet."""
+        """(rows,) Whether the rule does not decide yet."""
         with np.errstate(invalid="ignore"):
             return np.asarray(self.seconds < self.needed)
 
 
 def spans_polls(since: float, read: float, interval: float) -> bool:
-    """Whether something lasts from one poll to the next at least; the last one was read at `read`, all in seconds.
+    """Return whether a state has lasted from one poll to the next at least.
 
-    A consumer at work has unacknowledged messages at each poll: what is shorter says nothing about it.
+    A consumer at work has unacknowledged messages at each poll: a shorter time says nothing about it.
+
+    Args:
+        since: When the state began, in seconds.
+        read: When the last poll was read, in seconds.
+        interval: Seconds between two polls.
     """
     return read - since > NEARLY * interval
 
 
 def window_seconds(judgement: Judgement, constants: Constants) -> tuple[float, float]:
-    """For how long the agent has watched the broker, and how long the rules on trends look back, in seconds."""
-    return judgement.activity.trend.known_seconds, constants.trend_seconds(
-        interval_of(judgement)
-    )
+    """Return for how long the agent has watched the broker, and how long the rules on trends look back, in seconds."""
+    watched = judgement.activity.trend.known_seconds
+    looked_back = constants.trend_seconds(interval_of(judgement))
+    return watched, looked_back
 
 
 def window_is_young(judgement: Judgement, constants: Constants) -> bool:
-    """Growing backlogs and returning messages cannot show yet."""
+    """Return whether the agent has watched for too short a time to see a backlog grow or messages come back."""
     seconds, needed = window_seconds(judgement, constants)
     return seconds < needed - interval_of(judgement)
 
 
 def interval_of(judgement: Judgement) -> float:
-    """Seconds between two polls as they were made; 0 before the second one."""
+    """Return the seconds between the last two polls; 0 before the second one."""
     return max(0.0, judgement.seen.times.interval)
 
 
 def waiting_queues(
     judgement: Judgement, grouping: Grouping[QueueSeries], constants: Constants
 ) -> Lasting:
-    """Messages that wait in a queue, by the queues' series. Not of sums, nor of what keeps dead letters."""
-    size = len(grouping.index)
-    seconds = np.full(size, np.nan)
-    needed = np.full(size, np.nan)
-    without = np.zeros(size, np.bool_)
+    """Return for how long messages have waited, by the queues' series; NaN for sums and for queues of dead letters."""
     timers = judgement.timers
     if timers.index is not grouping.source:
-        return Lasting(seconds, needed, without)
-    one_queue = (
-        grouping.index.column(
-            "watched alone", lambda row: not row.summed and row.kind not in PARKED
-        )
-        > 0
+        return no_waits(len(grouping.index))
+    queues = np.flatnonzero(may_be_watched(grouping) & ~np.isnan(timers.ready))
+    if not len(queues):
+        return no_waits(len(grouping.index))
+    waits = waits_of(queues, judgement, constants)
+    return by_series(waits, grouping.member[queues], len(grouping.index))
+
+
+def may_be_watched(grouping: Grouping[QueueSeries]) -> Mask:
+    """(queues,) Whether the queue is a series of its own, and no place where messages are put away."""
+    column = grouping.by_source(
+        "watched alone", lambda series: not series.summed and series.kind not in PARKED
     )
-    shown = np.append(one_queue, np.False_)[grouping.member]
-    waits = ~np.isnan(timers.ready)
-    rows = np.flatnonzero(shown & waits)
-    if not len(rows):
-        return Lasting(seconds, needed, without)
-    absent = ~np.isnan(timers.absent[rows])
-    began = np.where(absent, timers.absent[rows], timers.still[rows])
-    dispatch = judgement.dispatch.seconds(constants, interval_of(judgement), rows=rows)
-    series = grouping.member[rows]
-    both_since = np.maximum(timers.ready[rows], began)
-    seconds[series] = judgement.seen.times.now - both_since
-    absence = judgement.absence_seconds(constants)[rows]
-    needed[series] = np.where(absent, absence, dispatch)
-    without[series] = absent
-    return Lasting(seconds, needed, without)
+    return column > 0
+
+
+def waits_of(queues: Positions, judgement: Judgement, constants: Constants) -> Lasting:
+    """Return for how long messages of these queues have waited: for a consumer where there is none, or for delivery."""
+    timers = judgement.timers
+    unattended_since = timers.absent[queues]
+    is_unattended = ~np.isnan(unattended_since)
+    idle_since = np.where(is_unattended, unattended_since, timers.still[queues])
+    waiting_since = np.maximum(timers.ready[queues], idle_since)
+    delivery_timeout = judgement.dispatch.seconds(
+        constants, interval_of(judgement), rows=queues
+    )
+    absence_timeout = judgement.absence_seconds(constants)[queues]
+    return Lasting(
+        seconds=judgement.seen.times.now - waiting_since,
+        needed=np.where(is_unattended, absence_timeout, delivery_timeout),
+        without_consumer=is_unattended,
+    )
+
+
+def by_series(waits: Lasting, series: Positions, size: int) -> Lasting:
+    """Return the same by series. series: (rows,) the position of each row's series; size: how many series there are."""
+    spread = no_waits(size)
+    spread.seconds[series] = waits.seconds
+    spread.needed[series] = waits.needed
+    spread.without_consumer[series] = waits.without_consumer
+    return spread
+
+
+def no_waits(size: int) -> Lasting:
+    """Return rows of which none is in the state."""
+    return Lasting(
+        seconds=np.full(size, np.nan),
+        needed=np.full(size, np.nan),
+        without_consumer=np.zeros(size, np.bool_),
+    )
 
 
 def holding_clients(clients: Table[ClientSeries], now: float) -> Lasting:
-    """Clients that buffer messages and acknowledge none, by the rows of their table. now: by the agent's clock."""
-    seconds = now - clients["blocked_since"]
-    return Lasting(seconds, clients["patience"], np.zeros(len(clients), np.bool_))
+    """Return for how long clients have buffered messages and acknowledged none. now: by the agent's clock."""
+    return Lasting(
+        seconds=now - clients["blocked_since"],
+        needed=clients["patience"],
+        without_consumer=np.zeros(len(clients), np.bool_),
+    )
