@@ -78,9 +78,8 @@ def test_the_name_of_a_rule_stands_in_one_file() -> None:
 
 
 def find(rule: FindingRule, context: FindingContext) -> Found:
-    yield from of_queues(
-        rule, context, context.queues["messages"] > 2, depth=context.queues["messages"]
-    )
+    depth = context.queues["messages"]
+    yield from of_queues(rule, context, depth > 2, {"depth": depth})
 
 
 TOY = FindingRule(

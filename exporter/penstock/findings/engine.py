@@ -1,11 +1,13 @@
-"""From a poll to findings: evaluated seldom, as settings and usage change slowly."""
+"""From a poll to findings. They are evaluated seldom: settings and usage change slowly."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import TypeAlias
 
 import numpy as np
 
-from penstock.core.table import Index, Table
+from penstock.core.table import Column, Index, Positions, Table
 from penstock.core.windows import reindex
 from penstock.findings import catalogue
 from penstock.findings.finding import Finding, Found
@@ -17,15 +19,15 @@ from penstock.findings.usage import (
     clients_of,
     flow_control,
 )
-from penstock.model import BrokerKind, Snapshot
+from penstock.model import BrokerKind, QueueRow, Snapshot
 from penstock.observation.facts import AddressJoin
 from penstock.rule_engine.judgement import Judgement, silenced
 from penstock.series.labels import ClientSeries, Grouping, QueueSeries
 
 SECONDS = 15.0
-"""At least so long between two evaluations."""
+"""The least time between two evaluations."""
 MOST = 100
-"""Findings of one rule."""
+"""The most findings of one rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,15 @@ class FindingSeries:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What was found at the last evaluation, at `stamp` by the agent's clock; index: the series, exported ones."""
+    """The findings of the last evaluation.
+
+    Attributes:
+        found: All of them, in the order of the rules.
+        index: The series of those that the operator did not silence.
+        stamp: When they were evaluated, by the agent's clock.
+        join: The address of each queue.
+        usage: How consumers, connections and sessions are used.
+    """
 
     found: tuple[Finding, ...] = ()
     index: Index[FindingSeries] = field(default_factory=Index.empty)
@@ -54,26 +64,25 @@ class Findings:
         clients: Grouping[ClientSeries] | None,
         judgement: Judgement,
     ) -> "Findings":
-        """`name` of the broker; clients: None where the broker does not show numbers of its consumers."""
-        if (
-            snapshot.queues is None
-            or snapshot.addresses is None
-            or snapshot.broker is None
-        ):
+        """Return the findings after this poll; the same ones where it is too early for another evaluation.
+
+        Args:
+            name: The broker's name.
+            snapshot: What was read at this poll.
+            queues: The series of the queues.
+            clients: The series of the clients; None where the broker shows no numbers of its consumers.
+            judgement: The state after this poll.
+        """
+        if snapshot.queues is None or snapshot.addresses is None:
             return self
-        if 0 <= snapshot.stamp - self.stamp < SECONDS:
+        seconds = snapshot.stamp - self.stamp
+        if snapshot.broker is None or 0 <= seconds < SECONDS:
             return self
         join = self.join.advance(snapshot.queues.index, snapshot.addresses)
-        queue_of = judgement.seen.queue_of
-        if snapshot.consumers is not None:
-            queue_of = queue_of.advance(
-                snapshot.consumers.index, snapshot.queues.index, snapshot.consumer_queue
-            )
-        usage = self.usage.advance(snapshot, snapshot.stamp - self.stamp, queue_of.at)
-        prefetch = judgement.prefetch
-        kind = snapshot.broker.kind
+        queue_of = queues_of_consumers(snapshot, snapshot.queues, judgement)
+        usage = self.usage.advance(snapshot, seconds, queue_of)
         flow = FlowControl()
-        if clients is not None and kind is BrokerKind.OPENMQ:
+        if clients is not None and snapshot.broker.kind is BrokerKind.OPENMQ:
             flow = flow_control(snapshot, clients, judgement, usage.connections)
         context = FindingContext(
             name=name,
@@ -83,77 +92,106 @@ class Findings:
             queues=snapshot.queues,
             addresses=snapshot.addresses,
             address=join.at,
-            deepest=reindex(
-                snapshot.queues.index,
-                prefetch.queues.index,
-                prefetch.queues.deepest,
-                np.nan,
-            ),
+            deepest=deepest_of(snapshot.queues, judgement),
             clients=Clients()
             if clients is None
-            else clients_of(queue_of.at, queues, clients, judgement),
+            else clients_of(queue_of, queues, clients, judgement),
             usage=usage,
             flow=flow,
-            stale=reindex(
-                snapshot.queues.index,
-                judgement.openmq.queues.index,
-                judgement.openmq.queues.stale,
-                np.nan,
-            ),
+            stale=stale_messages(snapshot.queues, judgement),
         )
-        rules = [
-            rule
-            for rule in catalogue.RULES
-            if rule.brokers is None or kind in rule.brokers
-        ]
-        found = tuple(
-            one
-            for rule in rules
-            for one in islice(first_of_each(rule.find(rule, context)), MOST)
-        )
-        return Findings(
-            found,
-            self._series(name, found, queues, clients),
-            snapshot.stamp,
-            join,
-            usage,
-        )
+        findings = tuple(evaluate(context))
+        index = self._series(name, findings, queues, clients)
+        return Findings(findings, index, snapshot.stamp, join, usage)
 
     def _series(
         self,
         name: str,
-        found: tuple[Finding, ...],
+        findings: tuple[Finding, ...],
         queues: Grouping[QueueSeries],
         clients: Grouping[ClientSeries] | None,
     ) -> Index[FindingSeries]:
-        """Of what the operator did not silence; the same index while nothing changed."""
-        quiet = {(row.address, row.queue, "") for row in silenced(queues.index)}
-        if clients is not None:
-            quiet |= {
-                (row.address, row.queue, row.client) for row in silenced(clients.index)
-            }
-        rows = sorted(
-            {
-                FindingSeries(name, one.scope, one.object, one.rule.name)
-                for one in found
-                if not all(
-                    (address, queue, "") in quiet
-                    or (address, queue, one.client) in quiet
-                    for address, queue in one.on or ((one.address, one.queue),)
-                )
-            },
-            key=lambda row: (row.rule, row.scope, row.object),
-        )
+        """Return the series of findings that the operator did not silence; the same index while nothing changed."""
+        silenced_names = names_of_silenced(queues, clients)
+        series = {
+            FindingSeries(name, finding.scope, finding.object, finding.rule.name)
+            for finding in findings
+            if not is_silenced(finding, silenced_names)
+        }
+        rows = sorted(series, key=lambda row: (row.rule, row.scope, row.object))
         return self.index if rows == list(self.index) else Index.of(rows)
 
     def table(self) -> Table[FindingSeries]:
         return Table(self.index, {"finding": np.ones(len(self.index))})
 
 
+def evaluate(context: FindingContext) -> Iterator[Finding]:
+    """Apply all rules for this kind of broker, each with a limited number of findings."""
+    for rule in catalogue.RULES:
+        if rule.brokers is None or context.broker.kind in rule.brokers:
+            findings = first_of_each(rule.find(rule, context))
+            yield from islice(findings, MOST)
+
+
 def first_of_each(findings: Found) -> Found:
-    """One finding an object: a client has many connections."""
+    """Return the first finding of each object: a client has many connections."""
     seen: set[tuple[str, str]] = set()
-    for one in findings:
-        if (one.address, one.object) not in seen:
-            seen.add((one.address, one.object))
-            yield one
+    for finding in findings:
+        name = (finding.address, finding.object)
+        if name not in seen:
+            seen.add(name)
+            yield finding
+
+
+# --- what the rules read
+
+
+def queues_of_consumers(
+    snapshot: Snapshot, queues: Table[QueueRow], judgement: Judgement
+) -> Positions:
+    """(consumers,) The position of each one's queue, -1 where it is not known."""
+    join = judgement.seen.queue_of
+    if snapshot.consumers is None:
+        return join.at
+    consumers = snapshot.consumers.index
+    return join.advance(consumers, queues.index, snapshot.consumer_queue).at
+
+
+def deepest_of(queues: Table[QueueRow], judgement: Judgement) -> Column:
+    """(queues,) The most messages that were seen in each; NaN where it is new."""
+    seen = judgement.prefetch.queues
+    return reindex(queues.index, seen.index, seen.deepest, np.nan)
+
+
+def stale_messages(queues: Table[QueueRow], judgement: Judgement) -> Column:
+    """(queues,) Messages that a limit of OpenMQ removed while consumers buffer them; NaN where that is not known."""
+    facts = judgement.openmq.queues
+    return reindex(queues.index, facts.index, facts.stale, np.nan)
+
+
+# --- what the operator silences
+
+
+Name: TypeAlias = tuple[str, str, str]
+"""Address, queue, and client; an empty client for the queue itself."""
+
+
+def names_of_silenced(
+    queues: Grouping[QueueSeries], clients: Grouping[ClientSeries] | None
+) -> set[Name]:
+    """Return the names of the queues and clients that a rule silences."""
+    names = {(queue.address, queue.queue, "") for queue in silenced(queues.index)}
+    if clients is not None:
+        names |= {
+            (client.address, client.queue, client.client)
+            for client in silenced(clients.index)
+        }
+    return names
+
+
+def is_silenced(finding: Finding, names: set[Name]) -> bool:
+    """Return whether a rule silences the queue or the client, for all queues that the finding concerns."""
+    return all(
+        (address, queue, "") in names or (address, queue, finding.client) in names
+        for address, queue in finding.on or ((finding.address, finding.queue),)
+    )

@@ -1,4 +1,4 @@
-"""What a rule of the findings is, and what it finds."""
+"""A rule of the findings, and a finding; from rows of a table to findings."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,9 +31,16 @@ Find: TypeAlias = Callable[["FindingRule", FindingContext], Iterator["Finding"]]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FindingRule:
-    """find: the first finding of an object counts. says, advice: with names of the evidence in braces. when,
-    arithmetic: when it applies and what it shows, for the documentation. evidence: names of the numbers by unit.
-    brokers: kinds on which it can apply, None: all.
+    """A rule.
+
+    Attributes:
+        name: Its name in the catalogue.
+        scope: What its findings are about.
+        find: Returns its findings; the first one of an object counts.
+        says, advice: Texts with names of the evidence in braces.
+        when, arithmetic: When it applies and what it computes, for the documentation.
+        evidence: The names of its numbers, divided by blanks, by unit.
+        brokers: The kinds of broker on which it can apply; None: all.
     """
 
     name: str
@@ -48,6 +55,7 @@ class FindingRule:
 
     @property
     def units(self) -> Mapping[str, str]:
+        """Return the unit of each number of the evidence."""
         return {
             name: unit
             for unit, names in self.evidence.items()
@@ -56,17 +64,20 @@ class FindingRule:
 
 
 def finding_rule(**numbers: float) -> Callable[[Find], FindingRule]:
-    """Makes a rule of the function that finds it, of the same name in `catalogue.toml`. numbers: for ${name} there."""
+    """Return a decorator that makes a rule of its `find` function and the section of the same name in the catalogue.
+
+    numbers: for ${name} in the texts of that section.
+    """
 
     def rule(find: Find) -> FindingRule:
-        said = filled(CATALOGUE[find.__name__], numbers, "when", "advice", "arithmetic")
-        brokers = (
-            frozenset(BROKER_KINDS[kind] for kind in said["brokers"])
-            if "brokers" in said
-            else None
-        )
-        fields = said | {"scope": FindingScope(said["scope"]), "brokers": brokers}
-        return FindingRule(name=find.__name__, find=find, **fields)
+        name = find.__name__
+        fields = filled(CATALOGUE[name], numbers, "when", "advice", "arithmetic")
+        fields["scope"] = FindingScope(fields["scope"])
+        if "brokers" in fields:
+            fields["brokers"] = frozenset(
+                BROKER_KINDS[kind] for kind in fields["brokers"]
+            )
+        return FindingRule(name=name, find=find, **fields)
 
     return rule
 
@@ -78,8 +89,13 @@ CATALOGUE = read_toml("penstock.findings")
 class Finding:
     """A rule that applies to an object.
 
-    address, queue, client: which ones it concerns, empty where it concerns all. evidence: the numbers that are known.
-    texts: further words of `says` and `advice`. on: addresses and queues that a connection's finding concerns.
+    Attributes:
+        rule: The rule.
+        object: The name of the object.
+        address, queue, client: What it concerns; empty where it concerns all.
+        evidence: The numbers that are not missing.
+        texts: Further words of `says` and `advice`.
+        on: The addresses and queues that a finding about a connection concerns.
     """
 
     rule: FindingRule
@@ -97,98 +113,128 @@ class Finding:
 
     @property
     def says(self) -> str:
-        return self.rule.says.format_map(NumbersToTell({**self.evidence, **self.texts}))
+        return self.rule.says.format_map(self._words())
 
     @property
     def advice(self) -> str:
-        return self.rule.advice.format_map(
-            NumbersToTell({**self.evidence, **self.texts})
-        )
+        return self.rule.advice.format_map(self._words())
+
+    def _words(self) -> NumbersToTell:
+        """Return the words for the names in braces."""
+        return NumbersToTell({**self.evidence, **self.texts})
 
 
 Found = Iterator[Finding]
-"""What a rule finds."""
+"""The findings of a rule."""
 
 
-# --- from rows of a table to findings about what they name
+# --- from rows of a table to findings about them
 
 FEW = 10
 """Messages or consumers: fewer show no pattern."""
+Columns = Mapping[str, Column]
+"""The evidence of all rows, by name."""
+Numbers = Mapping[str, float]
+"""The evidence of one row, by name."""
 Texts = Callable[[int], Mapping[str, str]]
-"""Words of says and advice, by the position of a connection."""
+"""Returns words of `says` and `advice`, by the position of a connection."""
 
 
 def of_queues(
-    rule: FindingRule, context: FindingContext, holds: Mask, **evidence: Column
+    rule: FindingRule, context: FindingContext, applies: Mask, evidence: Columns
 ) -> Found:
-    for i in np.flatnonzero(holds).tolist():
-        row: QueueRow = context.queues.index.rows[i]
-        yield Finding(rule, row.name, row.address, row.name, evidence=at(i, evidence))
+    """Return a finding for each queue to which the rule applies. applies: (queues,)."""
+    for row in np.flatnonzero(applies).tolist():
+        queue: QueueRow = context.queues.index.rows[row]
+        yield Finding(
+            rule,
+            queue.name,
+            address=queue.address,
+            queue=queue.name,
+            evidence=numbers_of(row, evidence),
+        )
 
 
 def of_clients(
-    rule: FindingRule, clients: Clients, holds: Mask, **evidence: Column
+    rule: FindingRule, clients: Clients, applies: Mask, evidence: Columns
 ) -> Found:
-    rows = np.flatnonzero(holds)
-    for i, protocol in zip(rows.tolist(), clients.protocols(rows), strict=True):
+    """Return a finding for each client to which the rule applies. applies: (clients,)."""
+    rows = np.flatnonzero(applies)
+    for row, protocol in zip(rows.tolist(), clients.protocols(rows), strict=True):
+        client: ClientSeries = clients.grouping.index.rows[row]
         texts = {"knob": KNOBS.get(protocol, "a smaller window or prefetch")}
-        yield of_client(rule, clients.grouping.index.rows[i], at(i, evidence), texts)
+        yield of_client(rule, client, numbers_of(row, evidence), texts)
 
 
 def of_client(
     rule: FindingRule,
-    row: ClientSeries,
-    evidence: Mapping[str, float],
+    client: ClientSeries,
+    evidence: Numbers,
     texts: Mapping[str, str],
 ) -> Finding:
+    """Return a finding about a client."""
     return Finding(
         rule,
-        f"{row.queue}/{row.client}",
-        row.address,
-        row.queue,
-        row.client,
-        finite(evidence),
+        f"{client.queue}/{client.client}",
+        client.address,
+        client.queue,
+        client.client,
+        without_missing(evidence),
         texts,
     )
+
+
+def no_texts(_: int) -> Mapping[str, str]:
+    return {}
 
 
 def of_connections(
     rule: FindingRule,
     flow: FlowControl,
-    holds: Mask,
+    applies: Mask,
+    evidence: Columns,
     *,
     order: Column,
-    texts: Texts = lambda _: {},
-    **evidence: Column,
+    texts: Texts = no_texts,
 ) -> Found:
-    """Those with the highest `order` first."""
-    evidence = {"consumers": flow.connections.consumers, **evidence}
-    for i in np.flatnonzero(holds)[
-        np.argsort(-np.nan_to_num(order[holds]), kind="stable")
-    ].tolist():
-        rows: list[ConsumerRow] = flow.consumers.index.rows[
-            flow.connection == flow.connections.keys[i]
-        ].tolist()
-        yield of_connection(rule, rows, at(i, evidence), texts(i))
+    """Return a finding for each connection to which the rule applies, those with the highest `order` first.
+
+    applies, order: (connections,).
+    """
+    connections = flow.connections
+    evidence = {"consumers": connections.consumers, **evidence}
+    highest_first = np.argsort(-np.nan_to_num(order[applies]), kind="stable")
+    for row in np.flatnonzero(applies)[highest_first].tolist():
+        on_connection = flow.connection == connections.keys[row]
+        consumers: list[ConsumerRow] = flow.consumers.index.rows[on_connection].tolist()
+        yield of_connection(rule, consumers, numbers_of(row, evidence), texts(row))
 
 
 def of_connection(
     rule: FindingRule,
-    rows: Sequence[ConsumerRow],
-    evidence: Mapping[str, float],
+    consumers: Sequence[ConsumerRow],
+    evidence: Numbers,
     texts: Mapping[str, str],
 ) -> Finding:
-    """By the name of its client, as ids change at reconnects. rows: its consumers."""
-    client = rows[0].client
-    on = tuple(sorted({(row.address, row.queue) for row in rows}))
+    """Return a finding about the connection of these consumers, by the name of its client: ids change at reconnects."""
+    client = consumers[0].client
+    queues = sorted({(consumer.address, consumer.queue) for consumer in consumers})
     return Finding(
-        rule, client, client=client, evidence=finite(evidence), texts=texts, on=on
+        rule,
+        client,
+        client=client,
+        evidence=without_missing(evidence),
+        texts=texts,
+        on=tuple(queues),
     )
 
 
-def at(i: int, evidence: Mapping[str, Column]) -> dict[str, float]:
-    return finite({name: float(column[i]) for name, column in evidence.items()})
+def numbers_of(row: int, evidence: Columns) -> dict[str, float]:
+    """Return the evidence of one row."""
+    return without_missing(
+        {name: float(column[row]) for name, column in evidence.items()}
+    )
 
 
-def finite(evidence: Mapping[str, float]) -> dict[str, float]:
+def without_missing(evidence: Numbers) -> dict[str, float]:
     return {name: value for name, value in evidence.items() if isfinite(value)}

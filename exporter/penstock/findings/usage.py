@@ -1,5 +1,7 @@
-"""How connections and sessions are used from one evaluation to the next, and their flow control on OpenMQ, whose limits
-are measured, or those of the destination, which a client can only lower.
+"""What the rules of the findings read: how connections and sessions are used, flow control on OpenMQ, settings.
+
+Limits of flow control are measured; where that is not possible they are those of the destination, which a client can
+only lower.
 """
 
 from collections.abc import Iterator, Mapping
@@ -37,13 +39,20 @@ from penstock.series.labels import ClientSeries, Grouping, QueueSeries
 CHANGES = 3
 """Evaluations at which the number of consumers had changed: fewer is a start or a reconnect."""
 VARIES = 2
-"""The most consumers are so many times the fewest."""
+"""The number of consumers varies if the most are so many times the fewest."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionCounts:
-    """Columns by `keys`, ascending: consumers now, the fewest and the most of them; evaluations at which their number
-    had changed; consumers that came after the first one; messages a second since the one before (NaN at first).
+    """How many consumers each connection has and had, by `keys`.
+
+    Attributes:
+        keys: (connections,) ascending.
+        consumers: (connections,) Consumers now.
+        fewest, most: (connections,) The fewest and the most consumers at any evaluation.
+        changes: (connections,) Evaluations at which the number of consumers had changed.
+        joined: (connections,) Consumers that came after the first evaluation of the connection.
+        rate: (connections,) Messages per second since the last evaluation; NaN at the first one.
     """
 
     keys: Keys = field(default_factory=lambda: np.empty(0, np.int64))
@@ -51,45 +60,68 @@ class ConnectionCounts:
     fewest: Column = field(default_factory=lambda: np.empty(0))
     most: Column = field(default_factory=lambda: np.empty(0))
     changes: Column = field(default_factory=lambda: np.empty(0))
-    came: Column = field(default_factory=lambda: np.empty(0))
+    joined: Column = field(default_factory=lambda: np.empty(0))
     rate: Column = field(default_factory=lambda: np.empty(0))
 
     @property
     def varies(self) -> Mask:
-        """The number of consumers is not known in advance."""
+        """(connections,) Whether the number of consumers is not known in advance."""
         return (self.changes >= CHANGES) & (self.most >= VARIES * self.fewest)
 
     def advance(
-        self, of: Keys, new: Mask, sent: Column, seconds: float
+        self, connection: Keys, is_new: Mask, sent: Column, seconds: float
     ) -> "ConnectionCounts":
-        """of: connection of each consumer, -1 where unknown. sent: to each in the last `seconds`."""
-        here = of >= 0
-        keys, at = np.unique(of[here], return_inverse=True)
-        place = positions(self.keys, keys)
-        known = place >= 0
-        now = np.bincount(at, minlength=len(keys)).astype(np.float64)
-        came = np.bincount(at, weights=new[here], minlength=len(keys))
-        fed = np.bincount(
-            at, weights=np.maximum(np.nan_to_num(sent[here]), 0), minlength=len(keys)
-        )
-        before = take_or_fill(self.consumers, place, np.nan)
+        """Return the counts after one more evaluation.
+
+        Args:
+            connection: (consumers,) The key of each one's connection, -1 where it is not known.
+            is_new: (consumers,) Whether the consumer came since the last evaluation.
+            sent: (consumers,) Messages sent to it since the last evaluation.
+            seconds: Time since the last evaluation.
+        """
+        has_connection = connection >= 0
+        keys, rows = np.unique(connection[has_connection], return_inverse=True)
+        before = self._in_order_of(keys)
+        is_known = ~np.isnan(before.consumers)
+        consumers = np.bincount(rows, minlength=len(keys)).astype(np.float64)
+        has_changed = is_known & (before.consumers != consumers)
+        joined = sums(rows, is_new[has_connection], len(keys))
+        messages = sums(rows, at_least_zero(sent[has_connection]), len(keys))
+        rate = messages / seconds if seconds > 0 else np.full(len(keys), np.nan)
         return ConnectionCounts(
             keys=keys,
-            consumers=now,
-            fewest=np.fmin(take_or_fill(self.fewest, place, np.nan), now),
-            most=np.fmax(take_or_fill(self.most, place, np.nan), now),
-            changes=take_or_fill(self.changes, place, 0.0) + (known & (before != now)),
-            came=take_or_fill(self.came, place, 0.0) + np.where(known, came, 0.0),
-            rate=np.where(known, fed / seconds if seconds > 0 else np.nan, np.nan),
+            consumers=consumers,
+            fewest=np.fmin(before.fewest, consumers),
+            most=np.fmax(before.most, consumers),
+            changes=before.changes + has_changed,
+            joined=before.joined + is_known * joined,
+            rate=np.where(is_known, rate, np.nan),
+        )
+
+    def _in_order_of(self, keys: Keys) -> "ConnectionCounts":
+        """Return the same counts by other keys; a new connection has no changes, and NaN for the rest."""
+        origin = positions(self.keys, keys)
+        return ConnectionCounts(
+            keys=keys,
+            consumers=take_or_fill(self.consumers, origin, np.nan),
+            fewest=take_or_fill(self.fewest, origin, np.nan),
+            most=take_or_fill(self.most, origin, np.nan),
+            changes=take_or_fill(self.changes, origin, 0.0),
+            joined=take_or_fill(self.joined, origin, 0.0),
+            rate=take_or_fill(self.rate, origin, np.nan),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Carried from one evaluation to the next. delivered: by the rows of `consumers`, at the last one.
+    """How consumers, connections and sessions are used, continued from one evaluation to the next.
 
-    behind: sessions (OpenMQ: connections) of which all consumers held messages while more waited, and took some;
-    evaluations in a row.
+    Attributes:
+        consumers: The consumers at the last evaluation.
+        delivered: (consumers,) Messages delivered to each until then.
+        connections: The consumers of each connection.
+        behind: By session (on OpenMQ by connection), for how many evaluations in a row all its consumers buffered
+            messages and took some, while more messages waited.
     """
 
     consumers: Index[Any] = field(default_factory=Index.empty)
@@ -100,88 +132,95 @@ class Usage:
     def advance(
         self, snapshot: Snapshot, seconds: float, queue_of: Positions
     ) -> "Usage":
-        """seconds: since the evaluation before. queue_of: position of each consumer's queue, -1 where unknown."""
+        """Return the usage after one more evaluation.
+
+        Args:
+            snapshot: The poll that is evaluated.
+            seconds: Time since the last evaluation.
+            queue_of: (consumers,) The position of each one's queue, -1 where it is not known.
+        """
         consumers = snapshot.consumers
         if consumers is None or "delivered" not in consumers or snapshot.broker is None:
             return self
         before = reindex(consumers.index, self.consumers, self.delivered, np.nan)
-        new = consumers.index.positions_in(self.consumers) < 0
+        is_new = consumers.index.positions_in(self.consumers) < 0
         sent = consumers["delivered"] - np.nan_to_num(before)
         connections = self.connections
         if snapshot.broker.kind.counted_flow:
             connections = connections.advance(
-                snapshot.consumer_connection, new, sent, seconds
+                snapshot.consumer_connection, is_new, sent, seconds
             )
-        delivered = consumers[
-            "delivered"
-        ].copy()  # the column itself would hold the whole table
+        is_full = occupied(snapshot, consumers, queue_of) & ~is_new
+        behind = sessions_behind(sessions(snapshot, consumers), is_full, sent)
         return Usage(
-            consumers.index,
-            delivered,
-            connections,
-            self._behind(snapshot, consumers, queue_of, new, sent),
+            consumers=consumers.index,
+            # A copy: the column itself would keep the whole table in memory.
+            delivered=consumers["delivered"].copy(),
+            connections=connections,
+            behind={key: self.behind.get(key, 0) + 1 for key in behind.tolist()},
         )
 
-    def _behind(
-        self,
-        snapshot: Snapshot,
-        consumers: Table[ConsumerRow],
-        queue_of: Positions,
-        new: Mask,
-        sent: Column,
-    ) -> dict[int, int]:
-        of = sessions(snapshot, consumers)
-        full = occupied(snapshot, consumers, queue_of) & ~new & (of >= 0)
-        groups, counts = np.unique(of[full], return_counts=True)
-        groups = groups[counts >= 2]
-        members = np.isin(of, groups)
-        at = np.searchsorted(groups, of[members])
-        size = len(groups)
-        all_full = np.bincount(
-            at, weights=full[members], minlength=size
-        ) == np.bincount(at, minlength=size)
-        fed = (
-            np.bincount(
-                at, weights=np.maximum(np.nan_to_num(sent[members]), 0), minlength=size
-            )
-            > 0
-        )
-        return {
-            one: self.behind.get(one, 0) + 1 for one in groups[all_full & fed].tolist()
-        }
+
+def sessions_behind(session: Keys, is_full: Mask, sent: Column) -> Keys:
+    """Return the sessions with two or more consumers that are all full and get messages.
+
+    Args:
+        session: (consumers,) The session of each, -1 where it is not known.
+        is_full: (consumers,) Whether it buffers messages while more messages wait.
+        sent: (consumers,) Messages sent to it since the last evaluation.
+    """
+    is_full = is_full & (session >= 0)
+    keys, full_consumers = np.unique(session[is_full], return_counts=True)
+    keys = keys[full_consumers >= 2]
+    members = np.isin(session, keys)
+    rows = np.searchsorted(keys, session[members])
+    consumers = np.bincount(rows, minlength=len(keys))
+    all_full = sums(rows, is_full[members], len(keys)) == consumers
+    gets_messages = sums(rows, at_least_zero(sent[members]), len(keys)) > 0
+    return keys[all_full & gets_messages]
+
+
+def sums(groups: Positions, values: Column | Mask, size: int) -> Column:
+    """(size,) The sum of the values in each group. groups: (values,) the position of each value's group."""
+    return np.bincount(groups, weights=values, minlength=size).astype(np.float64)
+
+
+def at_least_zero(values: Column) -> Column:
+    """Return the values with 0 for those that are missing or negative."""
+    return np.maximum(np.nan_to_num(values), 0)
 
 
 def sessions(snapshot: Snapshot, consumers: Table[ConsumerRow]) -> Keys:
-    """Of each consumer its session as a number; its connection where the broker shows no sessions; -1: unknown."""
+    """(consumers,) A number for each one's session, or connection where the broker shows no sessions; -1: not known."""
     if snapshot.broker is not None and not snapshot.broker.kind.shows_sessions:
         return snapshot.consumer_connection
-    # Of a hash so many bits as a float keeps.
-    hashes = consumers.index.column(
-        "session",
-        lambda row: float(abs(hash(row.session)) >> 11) if row.session else -1.0,
-    )
-    return hashes.astype(np.int64)
+    return consumers.index.column("session", session_number).astype(np.int64)
+
+
+def session_number(consumer: ConsumerRow) -> float:
+    """Return a number for the consumer's session, of as many bits as a float keeps; -1 where it is not known."""
+    if not consumer.session:
+        return -1.0
+    return float(abs(hash(consumer.session)) >> 11)
 
 
 def occupied(
     snapshot: Snapshot, consumers: Table[ConsumerRow], queue_of: Positions
 ) -> Mask:
-    """Consumers that hold something while more waits that they would get."""
-    if (queues := snapshot.queues) is None:
+    """(consumers,) Whether the consumer buffers messages while more wait that it would get."""
+    queues = snapshot.queues
+    if queues is None:
         return np.zeros(len(consumers), np.bool_)
-    waiting = (ready(queues) > 0) & ~(queues["paused"] > 0)
-    selective = (
-        consumers.index.column("selective", lambda row: float(bool(row.filter))) > 0
-    )
-    return (
-        (consumers["buffered"] > 0) & ~selective & np.append(waiting, False)[queue_of]
-    )
+    is_waiting = (ready(queues) > 0) & ~(queues["paused"] > 0)
+    queue_waits = np.append(is_waiting, np.False_)[queue_of]
+    has_filter = consumers.index.column("selective", lambda row: bool(row.filter)) > 0
+    return (consumers["buffered"] > 0) & ~has_filter & queue_waits
 
 
 def ready(queues: Table[QueueRow]) -> Column:
-    return (
-        queues["messages"] - queues["delivering"] - np.nan_to_num(queues["scheduled"])
-    )
+    """(queues,) Messages that could be delivered now."""
+    scheduled = np.nan_to_num(queues["scheduled"])
+    return queues["messages"] - queues["delivering"] - scheduled
 
 
 # --- flow control
@@ -189,9 +228,19 @@ def ready(queues: Table[QueueRow]) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class FlowControl:
-    """Columns per consumer: connection, its key; limit in force or its bound, messages; mean_bytes of a message.
+    """Flow control of consumers and connections on OpenMQ.
 
-    memory, connection_limit: what the operator configured for its client, else NaN. clients: their series.
+    Attributes:
+        consumers: The consumers of the poll.
+        connection: (consumers,) The key of each one's connection.
+        connections: The connections.
+        clients: The series of the consumers' clients.
+        windows: The measured limits.
+        shares: For how much of the time consumers were at their limit, or starved.
+        limit: (consumers,) The limit in force or its bound, in messages.
+        mean_bytes: (consumers,) Mean size of a message.
+        memory: (consumers,) Bytes that the operator gives the client; NaN where none are configured.
+        connection_limit: (consumers,) The limit of the connection, as the operator configured it; else NaN.
     """
 
     consumers: Table[ConsumerRow] = field(default_factory=lambda: Table(Index.empty()))
@@ -206,34 +255,36 @@ class FlowControl:
     connection_limit: Column = field(default_factory=lambda: np.empty(0))
 
     @property
-    def members(self) -> tuple[Mask, Positions]:
-        """Which consumers are on a known connection, and its position in `connections`."""
-        known = np.isin(self.connection, self.connections.keys)
-        return known, np.searchsorted(
-            self.connections.keys, self.connection[known]
-        ).astype(np.intp)
+    def on_connections(self) -> tuple[Mask, Positions]:
+        """Return which consumers are on a known connection, and the position of each such one's connection."""
+        keys = self.connections.keys
+        is_known = np.isin(self.connection, keys)
+        rows = np.searchsorted(keys, self.connection[is_known])
+        return is_known, rows.astype(np.intp)
 
-    def summed(self, values: Column) -> Column:
-        """Per connection."""
-        known, at = self.members
-        weights = np.nan_to_num(values[known])
-        return np.bincount(
-            at, weights=weights, minlength=len(self.connections.keys)
-        ).astype(np.float64)
+    def sum(self, values: Column) -> Column:
+        """(connections,) The sum over the consumers of each. values: (consumers,)."""
+        is_known, rows = self.on_connections
+        numbers = np.nan_to_num(values[is_known])
+        return sums(rows, numbers, len(self.connections.keys))
 
-    def least(self, values: Column) -> Column:
-        """Per connection, NaN where nothing is known."""
-        known, at = self.members
-        least = np.full(len(self.connections.keys), np.nan)
-        np.fmin.at(least, at, values[known])
-        return least
+    def smallest(self, values: Column) -> Column:
+        """(connections,) The smallest value of the consumers of each; NaN where all are missing."""
+        is_known, rows = self.on_connections
+        smallest = np.full(len(self.connections.keys), np.nan)
+        np.fmin.at(smallest, rows, values[is_known])
+        return smallest
 
-    def average(self, values: Column) -> Column:
-        """Per connection over its consumers of which it is known."""
-        known = self.summed((~np.isnan(values)).astype(np.float64))
-        return np.where(
-            known > 0, self.summed(values) / np.where(known > 0, known, 1), np.nan
-        )
+    def mean(self, values: Column) -> Column:
+        """(connections,) The mean over the consumers of each that have a value; NaN where none has one."""
+        consumers = self.sum((~np.isnan(values)).astype(np.float64))
+        return ratio(self.sum(values), consumers)
+
+
+def ratio(amounts: Column, counts: Column) -> Column:
+    """Return the amounts for each one counted; NaN where nothing is counted."""
+    has_any = counts > 0
+    return np.where(has_any, amounts / np.where(has_any, counts, 1), np.nan)
 
 
 def flow_control(
@@ -242,20 +293,15 @@ def flow_control(
     judgement: Judgement,
     connections: ConnectionCounts,
 ) -> FlowControl:
+    """Return the flow control of the consumers of this poll."""
     consumers = snapshot.consumers
     windows = judgement.openmq.windows
     if consumers is None:
         return FlowControl()
-    measured = np.append(windows.limits()[0], np.nan)[
-        windows.index.positions(consumers.index.keys)
-    ]
+    limits = windows.limits()[0]
+    window_rows = windows.index.positions(consumers.index.keys)
+    measured = np.append(limits, np.nan)[window_rows]
     bound, mean_bytes = of_destinations(snapshot, consumers)
-    memory = clients.index.column(
-        "client memory", lambda row: row.said.client_memory or np.nan
-    )
-    limits = clients.index.column(
-        "connection flow limit", lambda row: row.said.connection_flow_limit or np.nan
-    )
     return FlowControl(
         consumers=consumers,
         connection=snapshot.consumer_connection,
@@ -265,40 +311,53 @@ def flow_control(
         shares=judgement.shares,
         limit=np.where(np.isnan(measured), bound, measured),
         mean_bytes=mean_bytes,
-        memory=np.append(memory, np.nan)[clients.member],
-        connection_limit=np.append(limits, np.nan)[clients.member],
+        memory=clients.by_source(
+            "client memory", lambda client: client.said.client_memory or np.nan
+        ),
+        connection_limit=clients.by_source(
+            "connection flow limit",
+            lambda client: client.said.connection_flow_limit or np.nan,
+        ),
     )
 
 
 def of_destinations(
     snapshot: Snapshot, consumers: Table[ConsumerRow]
 ) -> tuple[Column, Column]:
-    """Per consumer: the highest limit it can have unless the client raises it; mean bytes of what came in."""
+    """Return the settings and numbers of each consumer's destination.
+
+    Returns:
+        (consumers,) The highest limit that each can have unless its client raises it, in messages.
+        (consumers,) Mean bytes of the messages that came to the destination.
+    """
     addresses = snapshot.addresses
     queues = snapshot.queues
     if addresses is None or queues is None or "consumer_flow_limit" not in addresses:
         return np.full(len(consumers), np.nan), np.full(len(consumers), np.nan)
-    rows = {row.name: i for i, row in enumerate(addresses.index)}
-    at = np.array([rows.get(row.address, -1) for row in consumers.index], np.intp)
-    limit = np.append(addresses["consumer_flow_limit"], np.nan)[at]
-    limit = np.where(np.isnan(limit), DEFAULT_LIMIT, limit)
-    shared = (
-        queues.index.column(
-            "subscription", lambda row: float(row.kind is QueueKind.SUBSCRIPTION)
-        )
-        > 0
+    row_of = {address.name: row for row, address in enumerate(addresses.index)}
+    rows = np.array(
+        [row_of.get(consumer.address, -1) for consumer in consumers.index], np.intp
     )
-    shared &= queues["consumers"] >= 2
-    limit = np.where(
-        np.append(shared, False)[queues.index.positions(snapshot.consumer_queue)],
-        SHARED_LIMIT,
-        limit,
+    configured = np.append(addresses["consumer_flow_limit"], np.nan)[rows]
+    limit = np.where(np.isnan(configured), DEFAULT_LIMIT, configured)
+    queue_rows = queues.index.positions(snapshot.consumer_queue)
+    on_shared = np.append(is_shared_subscription(queues), np.False_)[queue_rows]
+    mean_bytes = ratio(addresses["added_bytes"], addresses["messages_added"])
+    return (
+        np.where(on_shared, SHARED_LIMIT, limit),
+        np.append(mean_bytes, np.nan)[rows],
     )
-    came = addresses["messages_added"]
-    mean = np.where(
-        came > 0, addresses["added_bytes"] / np.where(came > 0, came, 1), np.nan
+
+
+def is_shared_subscription(queues: Table[QueueRow]) -> Mask:
+    """(queues,) Whether the queue is a subscription with two or more consumers."""
+    is_subscription = queues.index.column(
+        "subscription", lambda queue: queue.kind is QueueKind.SUBSCRIPTION
     )
-    return limit, np.append(mean, np.nan)[at]
+    return (is_subscription > 0) & (queues["consumers"] >= 2)
+
+
+# --- what the rules read
 
 
 APPLICATIONS = frozenset({QueueKind.USER, QueueKind.SUBSCRIPTION})
@@ -307,10 +366,14 @@ APPLICATIONS = frozenset({QueueKind.USER, QueueKind.SUBSCRIPTION})
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """What is known of the clients, columns by the rows of `grouping.index`.
+    """What the agent has learned about the clients.
 
-    queue: position of its queue, -1 where that is not shown by itself. window, largest: of a consumer, messages, see
-    PrefetchEstimate. longest: the longest gap that was learned, seconds.
+    Attributes:
+        grouping: Their series.
+        queue: (clients,) The position of the queue, -1 where that is not shown by itself.
+        window, largest: (clients,) Of one consumer, in messages: see `PrefetchEstimate`.
+        longest: (clients,) The longest gap between acknowledgements that was learned, in seconds.
+        arrivals: Consumers that came.
     """
 
     grouping: Grouping[ClientSeries] = field(default_factory=Grouping)
@@ -321,25 +384,36 @@ class Clients:
     arrivals: ConsumerArrivals = field(default_factory=ConsumerArrivals)
 
     def protocols(self, clients: Positions) -> Iterator[str]:
-        """Of one consumer of each of these clients."""
-        consumer = np.zeros(
-            len(self.grouping.index) + 1, np.intp
-        )  # the last one is for those that are hidden
-        consumer[self.grouping.member] = np.arange(len(self.grouping.member))
-        return (row.protocol for row in self.grouping.source.rows[consumer[clients]])
+        """Return the protocol of one consumer of each of these clients."""
+        member = self.grouping.member
+        # One more, at the end: that of consumers that are hidden.
+        a_consumer = np.zeros(len(self.grouping.index) + 1, np.intp)
+        a_consumer[member] = np.arange(len(member))
+        consumers = self.grouping.source.rows[a_consumer[clients]]
+        return (consumer.protocol for consumer in consumers)
 
     def of_queue(self, column: Column | Mask) -> Column:
-        """A column of the queues, by the clients; NaN where the queue is not shown."""
+        """(clients,) The number of each one's queue; NaN where the queue is not shown. column: (queues,)."""
         return np.append(column.astype(np.float64), np.nan)[self.queue]
 
 
 @dataclass(frozen=True, slots=True)
 class FindingContext:
-    """All that the rules read. Columns of queues by the rows of `queues`.
+    """All that the rules read.
 
-    name: of the broker. address: position of each queue's address, -1 where unknown. deepest: the most messages seen
-    in each queue. clients: none where the broker shows no numbers of consumers. flow: of OpenMQ only. stale:
-    removed by a limit while consumers hold them.
+    Attributes:
+        name: The broker's name.
+        snapshot: The poll that is evaluated.
+        broker: The broker's own numbers.
+        grouping: The series of the queues.
+        queues: The queues.
+        addresses: The addresses.
+        address: (queues,) The position of each one's address, -1 where it is not known.
+        deepest: (queues,) The most messages that were seen in the queue.
+        clients: The clients; none where the broker shows no numbers of consumers.
+        usage: How consumers, connections and sessions are used.
+        flow: Flow control, on OpenMQ only.
+        stale: (queues,) Messages that a limit removed while consumers buffer them.
     """
 
     name: str
@@ -356,25 +430,22 @@ class FindingContext:
     stale: Column
 
     def of_address(self, name: str) -> Column:
-        """A column of the addresses, by the queues."""
+        """(queues,) The number of each one's address. name: a column of the addresses."""
         return np.append(self.addresses[name], np.nan)[self.address]
 
     @property
     def applications(self) -> Mask:
-        """Queues of applications that are shown one by one."""
-        kind = self.grouping.index.column(
-            "of application", lambda s: float(s.kind in APPLICATIONS and not s.summed)
+        """(queues,) Whether the queue is one that applications configure, and shown by itself."""
+        column = self.grouping.by_source(
+            "of application",
+            lambda series: series.kind in APPLICATIONS and not series.summed,
         )
-        return np.append(kind, 0.0)[self.grouping.member] > 0
+        return column > 0
 
     @property
     def mean_bytes(self) -> Column:
-        messages = self.queues["messages"]
-        return np.where(
-            messages > 0,
-            self.queues["bytes"] / np.where(messages > 0, messages, 1),
-            np.nan,
-        )
+        """(queues,) Mean bytes of the messages in the queue; NaN where it is empty."""
+        return ratio(self.queues["bytes"], self.queues["messages"])
 
 
 def clients_of(
@@ -383,26 +454,29 @@ def clients_of(
     clients: Grouping[ClientSeries],
     judgement: Judgement,
 ) -> Clients:
-    buffers = judgement.prefetch.clients
+    """Return what was learned about the clients. queue_of: (consumers,) the position of each one's queue."""
+    estimates = judgement.prefetch.clients
     patience = judgement.patience
     index = clients.index
     return Clients(
         grouping=clients,
         queue=queues_of_clients(queue_of, queues, clients),
-        window=reindex(index, buffers.index, buffers.window, np.nan),
-        largest=reindex(index, buffers.index, buffers.largest, np.nan),
+        window=reindex(index, estimates.index, estimates.window, np.nan),
+        largest=reindex(index, estimates.index, estimates.largest, np.nan),
         longest=reindex(index, patience.index, patience.longest, np.nan),
         arrivals=judgement.prefetch.arrivals,
     )
 
 
 def queues_of_clients(
-    at: Positions, queues: Grouping[QueueSeries], clients: Grouping[ClientSeries]
+    queue_of: Positions, queues: Grouping[QueueSeries], clients: Grouping[ClientSeries]
 ) -> Positions:
-    """Position of each client's queue; -1 where several queues are shown as one."""
-    of = np.full(len(clients.index), -1, np.intp)
-    known = (clients.member >= 0) & (at >= 0)
-    of[clients.member[known]] = at[known]
-    summed = queues.index.column("alone", lambda series: not series.summed) == 0
-    hidden = np.append(np.append(summed, True)[queues.member], True)
-    return np.where(hidden[of], -1, of)
+    """(clients,) The position of each one's queue; -1 where several queues are shown as one, or the queue is hidden.
+
+    queue_of: (consumers,) the position of each one's queue, -1 where it is not known.
+    """
+    queue = np.full(len(clients.index), -1, np.intp)
+    has_both = (clients.member >= 0) & (queue_of >= 0)
+    queue[clients.member[has_both]] = queue_of[has_both]
+    is_alone = queues.by_source("alone", lambda series: not series.summed) > 0
+    return np.where(np.append(is_alone, np.False_)[queue], queue, -1)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from penstock.core.table import Column, Index, Mask
 from penstock.findings.finding import (
     Finding,
     FindingRule,
@@ -9,103 +10,136 @@ from penstock.findings.finding import (
     finding_rule,
     of_queues,
 )
-from penstock.findings.usage import FindingContext
+from penstock.findings.usage import FindingContext, sums
+from penstock.model import QueueRow
 
 
 @finding_rule()
 def ring_on_paging_address(rule: FindingRule, context: FindingContext) -> Found:
-    """All rings of the address when full, in bytes, against its own limit, else the broker's memory."""
+    """Compare all rings of the address when full, in bytes, with its own limit, or else with the broker's memory."""
     ring = context.queues["ring_limit"]
-    at = context.address
-    size = context.mean_bytes
-    # One more, so that the last is the address that is not known.
-    paging = np.append(
-        context.addresses.index.column(
-            "pages when full", lambda row: row.policy == "page"
-        )
-        > 0,
-        False,
+    is_ring = ~np.isnan(ring)
+    mean_bytes = context.mean_bytes
+    own_limit = context.of_address("limit_bytes")
+    limit = np.fmin(own_limit, context.broker.memory_limit_bytes)
+    each_one = np.ones(len(ring))
+    evidence = {
+        "ring": ring,
+        "rings": sum_over_address(context, is_ring, each_one),
+        "mean_bytes": mean_bytes,
+        "needed_bytes": sum_over_address(context, is_ring, ring * mean_bytes),
+        "limit_bytes": limit,
+    }
+    applies = context.applications & is_ring & pages_when_full(context)
+    yield from of_queues(rule, context, applies, evidence)
+
+
+def pages_when_full(context: FindingContext) -> Mask:
+    """(queues,) Whether the queue's address pages messages when it is full."""
+    column = context.addresses.index.column(
+        "pages when full", lambda address: address.policy == "page"
     )
-    holds = context.applications & ~np.isnan(ring) & paging[at]
-    known = ~np.isnan(ring) & (at >= 0)
-    length = len(context.addresses) + 1
-    rings = np.bincount(at[known], minlength=length)[at].astype(np.float64)
-    needed = np.bincount(at[known], weights=(ring * size)[known], minlength=length)[
-        at
-    ].astype(np.float64)
-    limit = np.fmin(
-        context.of_address("limit_bytes"), context.broker.memory_limit_bytes
-    )
-    yield from of_queues(
-        rule,
-        context,
-        holds,
-        ring=ring,
-        rings=rings,
-        mean_bytes=size,
-        needed_bytes=needed,
-        limit_bytes=limit,
-    )
+    pages = column > 0
+    # One more, at the end, for the address that is not known.
+    return np.append(pages, np.False_)[context.address]
+
+
+def sum_over_address(context: FindingContext, chosen: Mask, values: Column) -> Column:
+    """(queues,) The sum of the values over the chosen queues of its address; 0 where the address is not known."""
+    counts = chosen & (context.address >= 0)
+    size = len(context.addresses) + 1
+    by_address = sums(context.address[counts], values[counts], size)
+    return by_address[context.address]
 
 
 @finding_rule()
 def no_dead_letter_address(rule: FindingRule, context: FindingContext) -> Found:
     attempts = context.of_address("max_delivery_attempts")
-    holds = (
-        context.applications
-        & (context.queues["has_dead_letter_address"] == 0)
-        & ~(attempts <= 0)
-    )
-    yield from of_queues(
-        rule,
-        context,
-        holds,
-        max_delivery_attempts=attempts,
-        killed=context.queues["killed"],
-    )
+    has_none = context.queues["has_dead_letter_address"] == 0
+    is_unlimited = attempts <= 0
+    applies = context.applications & has_none & ~is_unlimited
+    evidence = {
+        "max_delivery_attempts": attempts,
+        "killed": context.queues["killed"],
+    }
+    yield from of_queues(rule, context, applies, evidence)
 
 
 @finding_rule()
 def no_expiry_address(rule: FindingRule, context: FindingContext) -> Found:
     expired = context.queues["expired"]
-    holds = (
-        context.applications
-        & (context.queues["has_expiry_address"] == 0)
-        & (expired > 0)
-    )
-    yield from of_queues(rule, context, holds, expired=expired)
+    has_none = context.queues["has_expiry_address"] == 0
+    some_expired = expired > 0
+    applies = context.applications & has_none & some_expired
+    evidence = {"expired": expired}
+    yield from of_queues(rule, context, applies, evidence)
 
 
 def unbound(
-    rule: FindingRule, context: FindingContext, target: str, makes: str, sent: str
+    rule: FindingRule,
+    context: FindingContext,
+    target: str,
+    makes_queue: str,
+    counter: str,
 ) -> Found:
-    """Addresses that queues send messages to, and that have no queue.
+    """Return a finding for each address that queues send messages to, and that has no queue.
 
-    target: the field with where a queue sends to, empty where nowhere. makes: the column that says whether the broker
-    makes a queue there when it is needed. sent: the one that counts what was sent.
+    Args:
+        rule: The rule.
+        context: What the rule reads.
+        target: The field with the address that a queue sends to; empty where it sends nothing.
+        makes_queue: The column that tells whether the broker makes a queue there when one is needed.
+        counter: The column that counts the messages sent there.
     """
-    index = context.queues.index
-    to = index.column(f"code of {target}", lambda row: code(getattr(row, target)))
-    own = index.column("code of address", lambda row: code(row.address))
-    # Thousands of queues share a few targets: their texts are compared as numbers, which the index keeps.
-    at = np.flatnonzero(
-        (to > 0) & context.applications & ~(context.of_address(makes) > 0)
-    )
-    at = at[~np.isin(to[at], own)]
-    _, first, shared = np.unique(to[at], return_index=True, return_inverse=True)
-    for n in np.argsort(first).tolist():
-        name = getattr(index.rows[at[first[n]]], target)
-        sources = at[shared == n]
+    targets = codes_of_targets(context.queues.index, target)
+    makes_none = ~(context.of_address(makes_queue) > 0)
+    has_target = targets > 0
+    applies = context.applications & makes_none & has_target
+    sources = np.flatnonzero(applies)
+    for one_target in in_first_order(targets[sources]):
+        senders = sources[targets[sources] == one_target]
+        a_sender = context.queues.index.rows[senders[0]]
+        address = getattr(a_sender, target)
+        sent = np.nansum(context.queues[counter][senders])
         evidence = {
-            "sources": float(len(sources)),
-            sent: float(np.nansum(context.queues[sent][sources])),
+            "sources": float(len(senders)),
+            counter: float(sent),
         }
-        yield Finding(rule, name, name, evidence=evidence)
+        yield Finding(rule, address, address, evidence=evidence)
+
+
+def codes_of_targets(queues: Index[QueueRow], target: str) -> Column:
+    """(queues,) A number for the address that the queue sends to; 0 where it sends nothing, or the address has a queue.
+
+    Thousands of queues share a few targets: their texts are compared as numbers, which the index keeps.
+    """
+
+    def code_of_target(queue: QueueRow) -> float:
+        return code(getattr(queue, target))
+
+    def code_of_address(queue: QueueRow) -> float:
+        return code(queue.address)
+
+    targets = queues.column(f"code of {target}", code_of_target)
+    addresses = queues.column("code of address", code_of_address)
+    has_queue = np.isin(targets, addresses)
+    return np.where(has_queue, 0.0, targets)
+
+
+def in_first_order(values: Column) -> list[float]:
+    """Return each value once, in the order in which they occur first."""
+    distinct, first = np.unique(values, return_index=True)
+    order = np.argsort(first)
+    in_order: list[float] = distinct[order].tolist()
+    return in_order
 
 
 def code(text: str) -> float:
-    """A number for a text, by which columns can be compared; 0 for none."""
-    return float(hash(text) & (2**52 - 1)) if text else 0.0
+    """Return a number for a text, by which columns can be compared; 0 for an empty text."""
+    if not text:
+        return 0.0
+    bits_of_a_float = hash(text) & (2**52 - 1)
+    return float(bits_of_a_float)
 
 
 @finding_rule()
@@ -123,13 +157,14 @@ def expiry_address_unbound(rule: FindingRule, context: FindingContext) -> Found:
 @finding_rule()
 def unlimited_delivery_attempts(rule: FindingRule, context: FindingContext) -> Found:
     attempts = context.addresses["max_delivery_attempts"]
-    used = np.zeros(len(attempts), np.bool_)
-    used[context.address[context.applications & (context.address >= 0)]] = True
-    for i in np.flatnonzero(used & (attempts <= 0)).tolist():
-        name = context.addresses.index.rows[i].name
-        yield Finding(
-            rule, name, name, evidence={"max_delivery_attempts": float(attempts[i])}
-        )
+    has_address = context.applications & (context.address >= 0)
+    is_used = np.zeros(len(attempts), np.bool_)
+    is_used[context.address[has_address]] = True
+    is_unlimited = attempts <= 0
+    for row in np.flatnonzero(is_used & is_unlimited).tolist():
+        name = context.addresses.index.rows[row].name
+        evidence = {"max_delivery_attempts": float(attempts[row])}
+        yield Finding(rule, name, name, evidence=evidence)
 
 
 @finding_rule()

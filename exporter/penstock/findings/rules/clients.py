@@ -2,12 +2,13 @@
 
 import numpy as np
 
-from penstock.core.table import Keys, Positions
+from penstock.core.table import Column, Keys, Positions
 from penstock.findings.finding import (
     FEW,
     FindingRule,
     Found,
     finding_rule,
+    numbers_of,
     of_client,
     of_clients,
     of_connection,
@@ -18,100 +19,110 @@ from penstock.model import ConsumerRow, Snapshot
 
 @finding_rule()
 def window_exceeds_ring(rule: FindingRule, context: FindingContext) -> Found:
-    """All consumers of the queue are taken to have windows like those of this client."""
+    """Assume that all consumers of the queue have windows like those of this client."""
     clients = context.clients
     ring = clients.of_queue(context.queues["ring_limit"])
     consumers = clients.of_queue(context.queues["consumers"])
-    most = clients.window * consumers
-    advised = np.maximum(np.floor(ring / np.maximum(consumers, 1)), 1)
-    yield from of_clients(
-        rule,
-        clients,
-        (clients.of_queue(context.applications) > 0) & (most > ring),
-        window=clients.window,
-        consumers=consumers,
-        ring=ring,
-        held_most=most,
-        at_risk=most,
-        advised=advised,
-        advised_bytes=advised * clients.of_queue(context.mean_bytes),
-    )
+    most_buffered = clients.window * consumers
+    share_of_ring = ring / np.maximum(consumers, 1)
+    advised = np.maximum(np.floor(share_of_ring), 1)
+    mean_bytes = clients.of_queue(context.mean_bytes)
+    is_application = clients.of_queue(context.applications) > 0
+    evidence = {
+        "window": clients.window,
+        "consumers": consumers,
+        "ring": ring,
+        "held_most": most_buffered,
+        "at_risk": most_buffered,
+        "advised": advised,
+        "advised_bytes": advised * mean_bytes,
+    }
+    exceeds_ring = most_buffered > ring
+    applies = is_application & exceeds_ring
+    yield from of_clients(rule, clients, applies, evidence)
 
 
 @finding_rule()
 def slow_consumer_policy(rule: FindingRule, context: FindingContext) -> Found:
+    """Find clients whose longest gap is so long that the broker would have closed their connections."""
     clients = context.clients
     kills = context.of_address("slow_consumer_kills") > 0
-    limit = clients.of_queue(
-        np.where(kills, context.of_address("slow_consumer_rate"), np.nan)
-    )
-    gap = np.where(clients.longest > 0, clients.longest, np.nan)
+    slow_rate = context.of_address("slow_consumer_rate")
+    limit = clients.of_queue(np.where(kills, slow_rate, np.nan))
+    has_gap = clients.longest > 0
+    gap = np.where(has_gap, clients.longest, np.nan)
+    is_longer_than_allowed = gap * limit > 1
     period = clients.of_queue(context.of_address("slow_consumer_period"))
-    yield from of_clients(
-        rule,
-        clients,
-        gap * limit > 1,
-        slow_rate=limit,
-        gap=gap,
-        rate=1 / gap,
-        period=period,
-    )
+    evidence = {
+        "slow_rate": limit,
+        "gap": gap,
+        "rate": 1 / gap,
+        "period": period,
+    }
+    yield from of_clients(rule, clients, is_longer_than_allowed, evidence)
 
 
 LEAST_POLLS = 5
 PER_MESSAGE = 2
-"""Messages that a new consumer had got, at most."""
+"""The most messages that a new consumer had got."""
 NEW_SHARE = 0.8
-"""Of the consumers seen, those that were new, at least."""
+"""The least share of new consumers among those that were seen."""
 
 
 @finding_rule(polls=LEAST_POLLS, few=FEW, share=100 * NEW_SHARE, each=PER_MESSAGE)
 def consumer_per_message(rule: FindingRule, context: FindingContext) -> Found:
-    came = context.clients.arrivals
-    begin, seen, new, delivered, polls, last = came.numbers
-    each = delivered / np.maximum(new, 1)
-    often = (new >= FEW) & (polls >= LEAST_POLLS) & (new >= NEW_SHARE * seen)
-    for i in np.flatnonzero(often & (each <= PER_MESSAGE)).tolist():
-        evidence = {
-            "new": float(new[i]),
-            "seconds": float(last[i] - begin[i]),
-            "each": float(each[i]),
-        }
-        yield of_client(rule, came.clients[i], evidence, {})
+    arrivals = context.clients.arrivals
+    first_poll, seen, new, delivered, polls, last_poll = arrivals.numbers
+    per_consumer = delivered / np.maximum(new, 1)
+    are_many = (new >= FEW) & (polls >= LEAST_POLLS)
+    are_mostly_new = new >= NEW_SHARE * seen
+    got_few = per_consumer <= PER_MESSAGE
+    applies = are_many & are_mostly_new & got_few
+    evidence = {
+        "new": new,
+        "seconds": last_poll - first_poll,
+        "each": per_consumer,
+    }
+    for row in np.flatnonzero(applies).tolist():
+        numbers = numbers_of(row, evidence)
+        yield of_client(rule, arrivals.clients[row], numbers, {})
 
 
 @finding_rule(few=FEW)
 def prefetch_exceeds_queue(rule: FindingRule, context: FindingContext) -> Found:
     clients = context.clients
-    queues = context.queues
-    shared = (
-        context.applications
-        & ~(queues["exclusive"] > 0)
-        & ~(queues["grouped"] > 0)
-        & (queues["consumers"] >= 2)
-    )
-    consumers = clients.of_queue(np.where(shared, queues["consumers"], np.nan))
+    consumers = clients.of_queue(sharing_consumers(context))
     deepest = clients.of_queue(context.deepest)
     prefetch = np.fmax(clients.window, clients.largest)
-    most = prefetch * consumers
-    advised = np.maximum(np.floor(deepest / consumers), 1)
-    holds = (prefetch >= FEW) & (most > deepest)
-    yield from of_clients(
-        rule,
-        clients,
-        holds,
-        prefetch=prefetch,
-        consumers=consumers,
-        taken_most=most,
-        deepest=deepest,
-        advised=advised,
-    )
+    most_taken = prefetch * consumers
+    fair_share = np.floor(deepest / consumers)
+    evidence = {
+        "prefetch": prefetch,
+        "consumers": consumers,
+        "taken_most": most_taken,
+        "deepest": deepest,
+        "advised": np.maximum(fair_share, 1),
+    }
+    takes_all = most_taken > deepest
+    applies = takes_all & (prefetch >= FEW)
+    yield from of_clients(rule, clients, applies, evidence)
+
+
+def sharing_consumers(context: FindingContext) -> Column:
+    """(queues,) How many consumers share the messages of the queue; NaN where fewer than two do."""
+    queues = context.queues
+    consumers = queues["consumers"]
+    is_exclusive = queues["exclusive"] > 0
+    is_grouped = queues["grouped"] > 0
+    are_several = consumers >= 2
+    are_shared = context.applications & ~is_exclusive & ~is_grouped & are_several
+    return np.where(are_shared, consumers, np.nan)
 
 
 EVALUATIONS = 5
-"""In a row."""
+"""So many in a row must agree."""
 LEAST_CONSUMERS = {True: 2, False: 5}
-"""By whether the broker shows sessions: of one session, else of one connection, which has one thread that reads."""
+"""By whether the broker shows sessions: of one session, or else of one connection, which has one thread that reads."""
 TEXTS = {
     True: {"what": "session", "remark": ""},
     False: {
@@ -130,39 +141,52 @@ TEXTS = {
 def session_overloaded(rule: FindingRule, context: FindingContext) -> Found:
     snapshot = context.snapshot
     behind = context.usage.behind
-    shown = context.broker.kind.shows_sessions
-    if (consumers := snapshot.consumers) is None or not behind:
+    shows_sessions = context.broker.kind.shows_sessions
+    consumers = snapshot.consumers
+    if consumers is None or not behind:
         return
-    of = sessions(snapshot, consumers)
-    long = [key for key, evaluations in behind.items() if evaluations >= EVALUATIONS]
-    for key in sorted(long, key=lambda key: -sum(of == key)):
-        members = np.flatnonzero(of == key)
-        rows: list[ConsumerRow] = consumers.index.rows[members].tolist()
-        if len(rows) < LEAST_CONSUMERS[shown]:
+    session = sessions(snapshot, consumers)
+    overloaded = [
+        key for key, evaluations in behind.items() if evaluations >= EVALUATIONS
+    ]
+
+    def consumers_of(key: int) -> int:
+        return int(np.count_nonzero(session == key))
+
+    for key in sorted(overloaded, key=consumers_of, reverse=True):
+        members = np.flatnonzero(session == key)
+        if len(members) < LEAST_CONSUMERS[shows_sessions]:
             continue
+        buffered = consumers["buffered"][members]
         evidence = {
-            "consumers": float(len(rows)),
-            "held": float(np.nansum(consumers["buffered"][members])),
+            "consumers": float(len(members)),
+            "held": float(np.nansum(buffered)),
             "waiting": waiting_for(context, members),
             "producers": producers_of(snapshot, members),
             "looks": float(behind[key]),
         }
-        yield of_connection(rule, rows, evidence, TEXTS[shown])
+        of_session = consumers.index.rows[members]
+        rows: list[ConsumerRow] = of_session.tolist()
+        yield of_connection(rule, rows, evidence, TEXTS[shows_sessions])
 
 
-def waiting_for(context: FindingContext, members: Positions) -> float:
-    """Ready messages in the queues of these consumers."""
-    at = np.unique(
-        context.queues.index.positions(context.snapshot.consumer_queue[members])
-    )
-    return float(np.nansum(ready(context.queues)[at[at >= 0]]))
+def waiting_for(context: FindingContext, consumers: Positions) -> float:
+    """Return the ready messages in the queues of these consumers."""
+    queue_keys = context.snapshot.consumer_queue[consumers]
+    positions = context.queues.index.positions(queue_keys)
+    queues = np.unique(positions[positions >= 0])
+    messages = ready(context.queues)[queues]
+    return float(np.nansum(messages))
 
 
-def producers_of(snapshot: Snapshot, members: Positions) -> float:
-    """Of the connection of these consumers, NaN where it is not known."""
+def producers_of(snapshot: Snapshot, consumers: Positions) -> float:
+    """Return how many producers the connection of these consumers has; NaN where that is not known."""
     connections = snapshot.connections
-    keys: Keys = snapshot.consumer_connection[members[:1]]
-    if connections is None or not len(keys) or keys[0] < 0:
+    if connections is None or not len(consumers):
         return np.nan
-    (at,) = connections.index.positions(keys)
-    return float(connections["producers"][at]) if at >= 0 else np.nan
+    # Keys that are not known are below 0, and no connection has them.
+    keys: Keys = snapshot.consumer_connection[consumers[:1]]
+    (row,) = connections.index.positions(keys)
+    if row < 0:
+        return np.nan
+    return float(connections["producers"][row])

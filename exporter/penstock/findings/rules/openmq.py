@@ -1,14 +1,15 @@
-"""Flow limits of OpenMQ, of consumers, connections and destinations."""
+"""Flow limits of consumers, connections and destinations on OpenMQ."""
 
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.table import Column
+from penstock.core.table import Column, Mask, Positions
 from penstock.findings.finding import (
     FEW,
     FindingRule,
     Found,
     finding_rule,
+    numbers_of,
     of_client,
     of_connections,
     of_queues,
@@ -22,11 +23,12 @@ from penstock.findings.limits import (
 from penstock.findings.usage import CHANGES, VARIES, FindingContext, FlowControl
 from penstock.model import AcknowledgeMode
 from penstock.observation.flow_window import STEPS
+from penstock.series.labels import HIDDEN
 
 EXTREME = 0.1
-"""A resume level of so much of the limit or less, or of all but so much."""
+"""Share of the limit: a resume level below it, or nearer than that to the limit, is extreme."""
 SURE = 2 * STEPS
-"""Moves between pauses until a measured limit is called extreme: a wrong one is by then as good as impossible."""
+"""Moves between pauses until a measured limit is called extreme: after so many a wrong one is as good as impossible."""
 RUNS_DRY = "the client has run dry before the next batch comes"
 SMALL_BATCHES = (
     "batches are small, each with a request of its own, and nothing is won by it"
@@ -42,99 +44,125 @@ SMALL_BATCHES = (
 )
 def flow_threshold_extreme(rule: FindingRule, context: FindingContext) -> Found:
     flow = context.flow
-    windows = context.flow.windows
-    clients = context.flow.clients
-    limits, resumes = windows.limits()
+    limits, resumes = flow.windows.limits()
     share = resumes / limits
-    extreme = (
-        (limits >= FEW)
-        & (windows.steps >= SURE)
-        & ((share <= EXTREME) | (share >= 1 - EXTREME))
-    )
-    for i in np.flatnonzero(extreme).tolist():
-        (at,) = clients.source.positions(windows.index.keys[i : i + 1])
-        member = int(clients.member[at]) if at >= 0 else -1
-        if member < 0:
-            continue
-        evidence = {
-            "limit": float(limits[i]),
-            "resume": float(resumes[i]),
-            "threshold": float(100 * share[i]),
-            "batch": float(limits[i] - resumes[i]),
-            "starved": of_member(flow, member, flow.shares.starved),
-            "at_limit": of_member(flow, member, flow.shares.at_limit),
-        }
-        effect = RUNS_DRY if share[i] <= EXTREME else SMALL_BATCHES
-        yield of_client(rule, clients.index.rows[member], evidence, {"effect": effect})
+    is_low = share <= EXTREME
+    is_extreme = is_low | (share >= 1 - EXTREME)
+    is_measured = flow.windows.steps >= SURE
+    is_sure = is_measured & (limits >= FEW)
+    client = clients_of_windows(flow)
+    evidence = {
+        "limit": limits,
+        "resume": resumes,
+        "threshold": 100 * share,
+        "batch": limits - resumes,
+        "starved": of_each_client(flow, client, flow.shares.starved),
+        "at_limit": of_each_client(flow, client, flow.shares.at_limit),
+    }
+    applies = is_extreme & is_sure & (client != HIDDEN)
+    for row in np.flatnonzero(applies).tolist():
+        series = flow.clients.index.rows[client[row]]
+        effect = RUNS_DRY if is_low[row] else SMALL_BATCHES
+        numbers = numbers_of(row, evidence)
+        yield of_client(rule, series, numbers, {"effect": effect})
 
 
-def of_member(flow: FlowControl, member: int, values: Column) -> float:
-    if flow.shares.clients.index is not flow.clients.index or member >= len(values):
-        return np.nan
-    return float(values[member])
+def clients_of_windows(flow: FlowControl) -> Positions:
+    """(windows,) The position of the client of each window's consumer; HIDDEN where it has none."""
+    consumers = flow.clients.source.positions(flow.windows.index.keys)
+    return np.append(flow.clients.member, HIDDEN)[consumers]
+
+
+def of_each_client(flow: FlowControl, client: Positions, values: Column) -> Column:
+    """(windows,) The value of each one's client; NaN where the values are those of other clients.
+
+    client: (windows,) positions of clients; values: (clients of the last poll,).
+    """
+    clients = flow.clients.index
+    is_current = flow.shares.clients.index is clients
+    if not is_current or len(values) != len(clients):
+        return np.full(len(client), np.nan)
+    return np.append(values, np.nan)[client]
 
 
 @finding_rule()
 def flow_limit_exceeds_memory(rule: FindingRule, context: FindingContext) -> Found:
     flow = context.flow
     most = most_bytes(flow)
-    memory = flow.least(flow.memory)
-    of_one = flow.summed(flow.mean_bytes)
-    advised = [
-        limit_for_memory(m, s, 1) if s > 0 and m > 0 else 0
-        for m, s in zip(memory, of_one, strict=True)
+    memory = flow.smallest(flow.memory)
+    buffered = flow.consumers["buffered"]
+    evidence = {
+        "limit": flow.mean(flow.limit),
+        "mean_bytes": flow.mean(flow.mean_bytes),
+        "most_bytes": most,
+        "held_bytes": flow.sum(buffered * flow.mean_bytes),
+        "memory": memory,
+        "advised": consumer_limits(memory, flow.sum(flow.mean_bytes)),
+    }
+    exceeds_memory = most > memory
+    applies = exceeds_memory & ~flow.connections.varies
+    yield from of_connections(rule, flow, applies, evidence, order=most)
+
+
+def consumer_limits(memory: Column, one_message_each: Column) -> Column:
+    """(connections,) The limit of each consumer that fits into the memory; 0 where memory or size is not known.
+
+    one_message_each: (connections,) bytes of one message for each of the connection's consumers.
+    """
+    limits = [
+        limit_for_memory(available, size, consumers=1)
+        if size > 0 and available > 0
+        else 0
+        for available, size in zip(memory, one_message_each, strict=True)
     ]
-    yield from of_connections(
-        rule,
-        flow,
-        (most > memory) & ~flow.connections.varies,
-        order=most,
-        limit=flow.average(flow.limit),
-        mean_bytes=flow.average(flow.mean_bytes),
-        most_bytes=most,
-        held_bytes=flow.summed(flow.consumers["buffered"] * flow.mean_bytes),
-        memory=memory,
-        advised=np.array(advised, np.float64),
-    )
+    return np.array(limits, np.float64)
 
 
 def most_bytes(flow: FlowControl) -> Column:
-    """What the consumers of each connection are given ahead; a connection limit that is configured caps it."""
-    most = flow.summed(flow.limit * flow.mean_bytes)
-    capped = flow.least(flow.connection_limit) - 1 + CONNECTION_COUNT
-    return np.fmin(most, capped * flow.average(flow.mean_bytes))
+    """(connections,) The most bytes that its consumers buffer; a configured limit of the connection caps it."""
+    most = flow.sum(flow.limit * flow.mean_bytes)
+    limit = flow.smallest(flow.connection_limit)
+    most_messages = limit - 1 + CONNECTION_COUNT
+    size = flow.mean(flow.mean_bytes)
+    return np.fmin(most, most_messages * size)
 
 
 @finding_rule(changes=CHANGES, varies=VARIES, few=FEW)
 def connection_limit_advised(rule: FindingRule, context: FindingContext) -> Found:
-    """At its fullest it exceeds the memory that the operator gives, or has many consumers where none is configured."""
+    """Find connections that exceed the client's memory at their fullest, or have many consumers where none is given."""
     flow = context.flow
     connections = flow.connections
-    memory = flow.least(flow.memory)
-    mean = flow.average(flow.mean_bytes)
-    limit = flow.average(flow.limit)
-    most = connections.most * limit * mean
-    beyond = np.where(np.isnan(memory), connections.most >= FEW, most > memory)
-    advised = [
-        connection_limit_for_memory(m, s, CONNECTION_COUNT)
-        if s > 0 and m > 0
+    memory = flow.smallest(flow.memory)
+    size = flow.mean(flow.mean_bytes)
+    limit = flow.mean(flow.limit)
+    most = connections.most * limit * size
+    is_unknown = np.isnan(memory)
+    has_many = connections.most >= FEW
+    is_beyond = np.where(is_unknown, has_many, most > memory)
+    has_no_limit = np.isnan(flow.smallest(flow.connection_limit))
+    evidence = {
+        "fewest": connections.fewest,
+        "consumers_most": connections.most,
+        "changes": connections.changes,
+        "limit": limit,
+        "mean_bytes": size,
+        "most_bytes": most,
+        "memory": memory,
+        "advised": connection_limits(memory, size),
+    }
+    applies = connections.varies & is_beyond & has_no_limit
+    yield from of_connections(rule, flow, applies, evidence, order=connections.most)
+
+
+def connection_limits(memory: Column, size: Column) -> Column:
+    """(connections,) The limit that fits into the memory; NaN where memory or size of a message is not known."""
+    limits = [
+        connection_limit_for_memory(available, mean_bytes, CONNECTION_COUNT)
+        if mean_bytes > 0 and available > 0
         else np.nan
-        for m, s in zip(memory, mean, strict=True)
+        for available, mean_bytes in zip(memory, size, strict=True)
     ]
-    yield from of_connections(
-        rule,
-        flow,
-        connections.varies & beyond & np.isnan(flow.least(flow.connection_limit)),
-        order=connections.most,
-        fewest=connections.fewest,
-        consumers_most=connections.most,
-        changes=connections.changes,
-        limit=limit,
-        mean_bytes=mean,
-        most_bytes=most,
-        memory=memory,
-        advised=np.array(advised, np.float64),
-    )
+    return np.array(limits, np.float64)
 
 
 CONTROL_WAITS_BYTES = 2.0**20
@@ -152,66 +180,76 @@ RARELY_CONTROLS = "DUPS_OK_ACKNOWLEDGE, no transactions and consumers that stay"
 def connection_count_advised(rule: FindingRule, context: FindingContext) -> Found:
     flow = context.flow
     connections = flow.connections
-    mean = flow.average(flow.mean_bytes)
-    control = controlled(flow)
-    ahead = CONNECTION_COUNT * mean
-    churning = connections.came >= FEW
-    waits = control.any(axis=0) | churning
-    higher = ~waits & (connections.rate >= CONNECTION_COUNT)
+    size = flow.mean(flow.mean_bytes)
+    bytes_ahead = CONNECTION_COUNT * size
+    controls = controls_of(flow)
+    waits = controls.any(axis=0) | is_churning(flow)
+    wants_higher = ~waits & (connections.rate >= CONNECTION_COUNT)
+    wants_lower = waits & (bytes_ahead >= CONTROL_WAITS_BYTES)
+    higher = np.ceil(connections.rate)
+    lower = np.maximum(np.floor(CONTROL_WAITS_BYTES / size), 1)
+    evidence = {
+        "count": np.full(len(size), float(CONNECTION_COUNT)),
+        "mean_bytes": size,
+        "ahead_bytes": bytes_ahead,
+        "rate": connections.rate,
+        "came": connections.joined,
+        "advised": np.where(wants_higher, higher, lower),
+    }
 
-    def texts(i: int) -> dict[str, str]:
-        if higher[i]:
+    def texts(connection: int) -> dict[str, str]:
+        if wants_higher[connection]:
             return {"why": RARELY_CONTROLS, "change": "higher"}
-        modes = [
-            mode
-            for mode, used in zip(CONTROLS.values(), control[:, i], strict=True)
-            if used
-        ]
-        return {
-            "why": " and ".join(
-                modes + ["consumers that come and go"] * bool(churning[i])
-            ),
-            "change": "lower",
-        }
+        why = why_it_waits(flow, controls, connection)
+        return {"why": why, "change": "lower"}
 
     yield from of_connections(
         rule,
         flow,
-        waits & (ahead >= CONTROL_WAITS_BYTES) | higher,
-        order=np.where(higher, connections.rate, ahead),
+        wants_lower | wants_higher,
+        evidence,
+        order=np.where(wants_higher, connections.rate, bytes_ahead),
         texts=texts,
-        count=np.full(len(mean), float(CONNECTION_COUNT)),
-        mean_bytes=mean,
-        ahead_bytes=ahead,
-        rate=connections.rate,
-        came=connections.came,
-        advised=np.where(
-            higher,
-            np.ceil(connections.rate),
-            np.maximum(np.floor(CONTROL_WAITS_BYTES / mean), 1),
-        ),
     )
 
 
-def controlled(flow: FlowControl) -> NDArray[np.bool_]:
-    """(CONTROLS, connections): whether one of its consumers uses the mode; one that is not known counts as CLIENT."""
+def is_churning(flow: FlowControl) -> Mask:
+    """(connections,) Whether many consumers came to the connection after the first ones."""
+    return flow.connections.joined >= FEW
+
+
+def controls_of(flow: FlowControl) -> NDArray[np.bool_]:
+    """(CONTROLS, connections) Whether a consumer uses the mode; a mode that is not known counts as CLIENT."""
     mode = flow.consumers["acknowledge_mode"]
-    rows = [flow.summed((mode == one).astype(np.float64)) > 0 for one in CONTROLS]
-    rows[0] |= flow.summed(np.isnan(mode).astype(np.float64)) > 0
-    return np.stack(rows)
+    is_unknown = np.isnan(mode)
+    mode = np.where(is_unknown, float(AcknowledgeMode.CLIENT), mode)
+    consumers = [flow.sum((mode == control).astype(np.float64)) for control in CONTROLS]
+    return np.stack(consumers) > 0
+
+
+def why_it_waits(
+    flow: FlowControl, controls: NDArray[np.bool_], connection: int
+) -> str:
+    """Return why the client of the connection waits for answers. controls: as `controls_of` returns them."""
+    uses = controls[:, connection]
+    reasons = [
+        name for name, is_used in zip(CONTROLS.values(), uses, strict=True) if is_used
+    ]
+    if is_churning(flow)[connection]:
+        reasons.append("consumers that come and go")
+    return " and ".join(reasons)
 
 
 @finding_rule()
 def limit_below_buffer(rule: FindingRule, context: FindingContext) -> Found:
     stale = context.stale
     limit = context.of_address("limit_messages")
-    buffered = context.queues["delivering"] + stale
-    yield from of_queues(
-        rule,
-        context,
-        context.applications & (stale > 0),
-        stale=stale,
-        limit=limit,
-        buffered=buffered,
-        advised=np.maximum(np.floor(limit / 10), 1),
-    )
+    tenth = np.floor(limit / 10)
+    evidence = {
+        "stale": stale,
+        "limit": limit,
+        "buffered": context.queues["delivering"] + stale,
+        "advised": np.maximum(tenth, 1),
+    }
+    applies = context.applications & (stale > 0)
+    yield from of_queues(rule, context, applies, evidence)
