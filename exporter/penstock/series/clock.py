@@ -15,8 +15,13 @@ JITTER_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """skew: broker minus agent in seconds, smoothed; NaN where the broker shows no clock.
-    applied: the skew by which times are corrected. start: start of the broker by the agent's clock. process: whose.
+    """The difference between the broker's clock and the agent's.
+
+    Attributes:
+        skew: Broker minus agent in seconds, smoothed; NaN where the broker shows no clock.
+        applied: The skew by which times are corrected.
+        start: When the broker started, by the agent's clock.
+        process: The process that started then.
     """
 
     skew: float = np.nan
@@ -25,24 +30,25 @@ class Clock:
     process: Process = field(default_factory=Process)
 
     def advance(self, broker: Broker, stamp: float, process: Process) -> "Clock":
-        measured = broker.clock - stamp
-        if np.isnan(measured):
-            skew = self.skew
-        elif np.isnan(self.skew) or abs(measured - self.skew) > JITTER_SECONDS:
-            skew = measured
-        else:
-            skew = (1 - SMOOTHING) * self.skew + SMOOTHING * measured
-        applied = (
-            skew
-            if not np.isnan(skew) and abs(skew - self.applied) > STEP_SECONDS
-            else self.applied
-        )
+        """Return the clock after a poll at `stamp` (agent's clock) that was answered by `process`."""
+        skew = self._smoothed(broker.clock - stamp)
+        has_moved = not np.isnan(skew) and abs(skew - self.applied) > STEP_SECONDS
+        applied = skew if has_moved else self.applied
         return Clock(skew, applied, self._start(broker, stamp, process), process)
 
+    def _smoothed(self, measured: float) -> float:
+        """Return the skew after it was measured once more; NaN where that was not possible."""
+        if np.isnan(measured):
+            return self.skew
+        if np.isnan(self.skew) or abs(measured - self.skew) > JITTER_SECONDS:
+            return measured
+        return (1 - SMOOTHING) * self.skew + SMOOTHING * measured
+
     def _start(self, broker: Broker, stamp: float, process: Process) -> float:
+        """Return when the broker started; the time that is known already where it differs by no more than jitter."""
         start = stamp - broker.uptime
-        same = (
-            not process.replaces(self.process)
-            and abs(start - self.start) < JITTER_SECONDS
+        is_same_process = not process.replaces(self.process)
+        is_jitter = abs(start - self.start) < JITTER_SECONDS
+        return (
+            self.start if np.isnan(start) or (is_same_process and is_jitter) else start
         )
-        return self.start if same or np.isnan(start) else start

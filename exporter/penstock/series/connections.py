@@ -6,7 +6,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from penstock import model
-from penstock.core.table import Column, Index, Keys, Positions, Table, looked_up
+from penstock.core.table import (
+    Column,
+    Index,
+    Keys,
+    Mask,
+    Positions,
+    Table,
+    looked_up,
+)
 from penstock.model import AddressRow, ProducerRow, Snapshot
 from penstock.series import labels
 from penstock.series.labels import (
@@ -22,11 +30,18 @@ from penstock.series.totals import Totals
 from penstock.settings.policy import Policy
 
 _UNKNOWN_ADDRESS = -2
+"""In place of the position of an address that is not read yet; HIDDEN is that of an address that is not shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Producers:
-    """grouping: which series each producer belongs to. totals: what those produced. by: the addresses it rests on."""
+    """The series of the producers.
+
+    Attributes:
+        grouping: The series of each producer.
+        totals: What the producers of each series sent.
+        by: The addresses that the grouping rests on.
+    """
 
     grouping: Grouping[ProducerSeries] = field(default_factory=Grouping)
     totals: Totals[ProducerSeries] = field(default_factory=Totals)
@@ -39,15 +54,12 @@ class Producers:
         policy: Policy,
         late: Keys | None,
     ) -> "Producers":
-        """late: as of `Totals.advance`."""
+        """Return the series after one more poll. late: as in `Totals.advance`."""
         grouping = self.grouping
         if producers.index is not grouping.source or addresses is not self.by:
             grouping = _grouped(grouping, producers.index, addresses, policy)
-        return Producers(
-            grouping,
-            self.totals.advance(grouping, [producers["produced"]], late=late),
-            addresses,
-        )
+        totals = self.totals.advance(grouping, [producers["produced"]], late=late)
+        return Producers(grouping, totals, addresses)
 
     def table(self) -> Table[ProducerSeries]:
         return Table(self.grouping.index, {"produced": self.totals.sum_of(0)})
@@ -59,37 +71,51 @@ def _grouped(
     addresses: Grouping[AddressSeries],
     policy: Policy,
 ) -> Grouping[ProducerSeries]:
-    """Which series each producer belongs to: hidden or summed as its address is; one not known yet has its own name."""
-    shown_as = {
-        row.name: at
-        for row, at in zip(addresses.source, addresses.member.tolist(), strict=True)
-    }
-    at = np.array(
-        [shown_as.get(row.address, _UNKNOWN_ADDRESS) for row in producers], np.intp
-    )
-    context = at.astype(np.int64)
-    context[at >= 0] = addresses.index.keys[at[at >= 0]]
-    rows = producers.rows
+    """Return the series of each producer: hidden or summed as its address is; an unknown address has its own name."""
+    address = _address_series(producers, addresses)
+    context = address.astype(np.int64)
+    is_shown = address >= 0
+    context[is_shown] = addresses.index.keys[address[is_shown]]
 
-    def label(i: int) -> ProducerSeries | None:
-        row: ProducerRow = rows[i]
-        if at[i] == HIDDEN or (
-            at[i] == _UNKNOWN_ADDRESS and not policy.selection(row.address, "")
-        ):
+    def label(row: int) -> ProducerSeries | None:
+        producer: ProducerRow = producers.rows[row]
+        if address[row] == HIDDEN:
             return None
-        name = (
-            row.address
-            if at[i] == _UNKNOWN_ADDRESS
-            else addresses.index.rows[at[i]].address
-        )
-        return ProducerSeries(policy.broker, name, row.client)
+        if address[row] >= 0:
+            name = addresses.index.rows[address[row]].address
+        elif policy.selection(producer.address, ""):
+            name = producer.address
+        else:
+            return None
+        return ProducerSeries(policy.broker, name, producer.client)
 
-    return before.advance(producers, lambda new: [label(i) for i in new], context)
+    return before.advance(producers, lambda new: [label(row) for row in new], context)
+
+
+def _address_series(
+    producers: Index[ProducerRow], addresses: Grouping[AddressSeries]
+) -> Positions:
+    """(producers,) The position of the series of each one's address; HIDDEN or `_UNKNOWN_ADDRESS` where it has none."""
+    members = addresses.member.tolist()
+    series_of = {
+        address.name: series
+        for address, series in zip(addresses.source, members, strict=True)
+    }
+    positions = [
+        series_of.get(producer.address, _UNKNOWN_ADDRESS) for producer in producers
+    ]
+    return np.array(positions, np.intp)
 
 
 @dataclass(frozen=True, slots=True)
 class Connections:
-    """The connections that are shown, out of all in `source`."""
+    """The connections that are shown one by one.
+
+    Attributes:
+        source: All connections of the last poll.
+        shown: Which ones are shown, and for how long yet.
+        index: The series of those.
+    """
 
     source: Index[model.ConnectionRow] = field(default_factory=Index.empty)
     shown: labels.TopK = field(default_factory=labels.TopK)
@@ -101,53 +127,83 @@ class Connections:
         snapshot: Snapshot,
         policy: Policy,
     ) -> tuple["Connections", Table[labels.ConnectionSeries]]:
-        """Those whose consumers hold most, then those with most consumers."""
-        columns = dict(connections.columns) | held_by_connection(connections, snapshot)
-        size = len(connections)
-        held = columns.get("buffered", np.zeros(size))
-        everyone = np.zeros(size, np.int64)
-        chosen = labels.top_k(
-            held, connections["consumers"], everyone, policy.limits.connections, size
+        """Return those that are shown after one more poll, and their table.
+
+        They are those whose consumers buffer most messages, then those with most consumers.
+        """
+        source = connections.index
+        columns = dict(connections.columns) | buffered_by_connection(
+            connections, snapshot
         )
-        shown = self.shown.advance(connections.index.keys, chosen)
-        at = connections.index.positions(shown.keys)
-        rows = connections.index.rows[at]
+        worst = self.shown.advance(
+            source.keys, is_among_worst(connections, columns, policy)
+        )
+        positions = source.positions(worst.keys)
+        index = self._index_of(source, positions, policy)
+        table_columns = {name: column[positions] for name, column in columns.items()}
+        table_columns["info"] = np.ones(len(index))
+        return Connections(source, worst, index), Table(index, table_columns)
+
+    def _index_of(
+        self, source: Index[model.ConnectionRow], positions: Positions, policy: Policy
+    ) -> Index[labels.ConnectionSeries]:
+        """Return the series of the connections at these positions."""
+        rows = source.rows[positions]
+        changed = None
+        if source is not self.source:
+            changed = source.keys[source.unchanged_in(self.source) < 0]
 
         def label(new: list[int]) -> list[labels.ConnectionSeries]:
-            return [
-                labels.ConnectionSeries(
-                    policy.broker,
-                    row.id,
-                    row.client,
-                    row.protocol,
-                    row.user,
-                    row.remote_host,
-                )
-                for row in rows[new]
-            ]
+            return [connection_series(row, policy) for row in rows[new]]
 
-        changed = None
-        if connections.index is not self.source:
-            changed = connections.index.keys[
-                connections.index.unchanged_in(self.source) < 0
-            ]
-        index, _ = self.index.advance(shown.keys, label, changed=changed)
-        found = {name: column[at] for name, column in columns.items()}
-        return Connections(connections.index, shown, index), Table(
-            index, found | {"info": np.ones(len(index))}
-        )
+        index, _ = self.index.advance(source.keys[positions], label, changed=changed)
+        return index
 
 
-def held_by_connection(
+def connection_series(
+    row: model.ConnectionRow, policy: Policy
+) -> labels.ConnectionSeries:
+    """Return the labels of a connection."""
+    return labels.ConnectionSeries(
+        policy.broker,
+        row.id,
+        row.client,
+        row.protocol,
+        row.user,
+        row.remote_host,
+    )
+
+
+def is_among_worst(
+    connections: Table[model.ConnectionRow],
+    columns: Mapping[str, Column],
+    policy: Policy,
+) -> Mask:
+    """(connections,) Whether the connection is one of those to show. columns: with what their consumers buffer."""
+    size = len(connections)
+    buffered = columns.get("buffered", np.zeros(size))
+    one_group = np.zeros(size, np.int64)
+    return labels.top_k(
+        buffered,
+        connections["consumers"],
+        one_group,
+        total=policy.limits.connections,
+        per_group=size,
+    )
+
+
+def buffered_by_connection(
     connections: Table[model.ConnectionRow], snapshot: Snapshot
 ) -> dict[str, Column]:
+    """Return messages and bytes that the consumers of each connection buffer, as far as the broker shows them."""
     consumers = snapshot.consumers
     if consumers is None:
         return {}
-    at = connections.index.positions(snapshot.consumer_connection)
+    positions = connections.index.positions(snapshot.consumer_connection)
     names = [name for name in ("buffered", "buffered_bytes") if name in consumers]
     return {
-        name: labels.sum_by(at, consumers[name], len(connections)) for name in names
+        name: labels.sum_by(positions, consumers[name], len(connections))
+        for name in names
     }
 
 
@@ -158,7 +214,7 @@ def grouped_links(
     return before.advance(
         links.index,
         lambda new: [
-            LinkSeries(policy.broker, rows[i].name, rows[i].kind) for i in new
+            LinkSeries(policy.broker, link.name, link.kind) for link in rows[new]
         ],
     )
 
@@ -184,7 +240,14 @@ FLAGS = ("paging", "paused", "producers_paused")
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """by: the queues it rests on. of_queue: per queue series the position of its address. position: by name."""
+    """The series of the addresses.
+
+    Attributes:
+        grouping: The series of each address.
+        by: The queues that the grouping rests on.
+        of_queue: (queue series,) The position of each one's address, -1 where it has none.
+        position: The position of each series by the name of its address.
+    """
 
     grouping: Grouping[AddressSeries] = field(default_factory=Grouping)
     by: Grouping[QueueSeries] | None = None
@@ -197,65 +260,63 @@ class Addresses:
         queues: Grouping[QueueSeries],
         policy: Policy,
     ) -> "Addresses":
+        """Return the series after one more poll."""
         if addresses.index is self.grouping.source and queues is self.by:
             return self
         rows = addresses.index.rows
         context = address_context(queues, addresses, policy)
 
-        def label(i: int) -> AddressSeries | None:
-            if context[i] == _NOT_SHOWN:
+        def label(row: int) -> AddressSeries | None:
+            if context[row] == _NOT_SHOWN:
                 return None
-            name, full = (
-                (TEMPORARY, "")
-                if context[i] == _SUMMED
-                else (rows[i].name, rows[i].policy)
-            )
-            return AddressSeries(policy.broker, name, full)
+            if context[row] == _SUMMED:
+                return AddressSeries(policy.broker, TEMPORARY, "")
+            return AddressSeries(policy.broker, rows[row].name, rows[row].policy)
 
         grouping = self.grouping.advance(
-            addresses.index, lambda new: [label(i) for i in new], context
+            addresses.index, lambda new: [label(row) for row in new], context
         )
         position = self.position
         if grouping.index is not self.grouping.index:
-            position = {series.address: i for i, series in enumerate(grouping.index)}
-        return Addresses(
-            grouping,
-            queues,
-            looked_up(position, [row.address for row in queues.index]),
-            position,
-        )
+            position = {
+                series.address: place for place, series in enumerate(grouping.index)
+            }
+        of_queue = looked_up(position, [queue.address for queue in queues.index])
+        return Addresses(grouping, queues, of_queue, position)
 
 
 def address_context(
     queues: Grouping[QueueSeries], addresses: Table[AddressRow], policy: Policy
 ) -> Keys:
-    """Per address whether it is shown: not when all its queues are hidden, summed when it is temporary."""
-    of_queue: dict[str, int] = {}
-    for row, member in zip(queues.source, queues.member.tolist(), strict=True):
-        if member == HIDDEN:
-            of_queue.setdefault(row.address, _NOT_SHOWN)
-        else:
-            of_queue[row.address] = (
-                _SUMMED if queues.index.rows[member].address == TEMPORARY else _SHOWN
-            )
-    temporary = (addresses["temporary"] > 0) & policy.sum_temporary
+    """(addresses,) How each is shown: not when all its queues are hidden, summed when it is temporary."""
+    by_queues = context_by_queues(queues)
+    is_summed = (addresses["temporary"] > 0) & policy.sum_temporary
 
-    def shown(row: AddressRow, *, temporary: bool) -> int:
-        if row.name in of_queue:
-            return of_queue[row.name]
-        return (
-            _SUMMED
-            if temporary
-            else _SHOWN
-            if policy.selection(row.name, "")
-            else _NOT_SHOWN
-        )
+    def context_of(address: AddressRow, *, is_summed: bool) -> int:
+        if address.name in by_queues:
+            return by_queues[address.name]
+        if is_summed:
+            return _SUMMED
+        return _SHOWN if policy.selection(address.name, "") else _NOT_SHOWN
 
-    of_row = [
-        shown(row, temporary=on)
-        for row, on in zip(addresses.index, temporary.tolist(), strict=True)
+    contexts = [
+        context_of(address, is_summed=summed)
+        for address, summed in zip(addresses.index, is_summed.tolist(), strict=True)
     ]
-    return np.array(of_row, dtype=np.int64)
+    return np.array(contexts, dtype=np.int64)
+
+
+def context_by_queues(queues: Grouping[QueueSeries]) -> dict[str, int]:
+    """Return how each address with a queue is shown, by name."""
+    contexts: dict[str, int] = {}
+    for queue, series in zip(queues.source, queues.member.tolist(), strict=True):
+        if series == HIDDEN:
+            contexts.setdefault(queue.address, _NOT_SHOWN)
+        elif queues.index.rows[series].address == TEMPORARY:
+            contexts[queue.address] = _SUMMED
+        else:
+            contexts[queue.address] = _SHOWN
+    return contexts
 
 
 def address_table(
@@ -264,9 +325,16 @@ def address_table(
     messages: Column | None,
     producers: Table[ProducerRow] | None,
 ) -> Table[AddressSeries]:
-    """`messages`: of each queue series, None while the queues are not known."""
+    """Return the numbers of the addresses, by series.
+
+    Args:
+        state: The series.
+        addresses: The addresses of the poll.
+        messages: (queue series,) The messages of each; None while the queues are not known.
+        producers: The producers of the poll; None where they were not read.
+    """
     grouping = state.grouping
-    size = len(state.grouping.index)
+    size = len(grouping.index)
     columns = {
         name: grouping.sum(addresses[name]) for name in GAUGES if name in addresses
     }
@@ -278,8 +346,9 @@ def address_table(
     elif messages is not None:
         columns["messages"] = labels.sum_by(state.of_queue, messages, size)
     if producers is not None:
-        at = looked_up(state.position, [row.address for row in producers.index])
-        columns["producers"] = labels.sum_by(at, np.ones(len(at)), size)
+        names = [producer.address for producer in producers.index]
+        positions = looked_up(state.position, names)
+        columns["producers"] = labels.sum_by(positions, np.ones(len(positions)), size)
     columns["info"] = grouping.index.column(
         "info", lambda series: 1.0 if series.policy else np.nan
     )

@@ -31,22 +31,28 @@ COUNTERS = ("delivered", "acknowledged")
 SHOWN = ("buffered", "buffered_bytes", "flow_paused")
 """Columns that a consumer shown by itself has as they are."""
 _UNKNOWN_QUEUE = -2
+"""In place of the position of a queue that is not read yet; HIDDEN is that of a queue that is not shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Consumers:
-    """clients: which client series each consumer belongs to. totals: COUNTERS of the clients. shown, index: the
-    consumers shown one by one.
+    """The series of the consumers and their clients.
+
+    Attributes:
+        clients: The client of each consumer.
+        totals: `COUNTERS` of the clients.
+        queue_of: The queue of each consumer.
+        shown: The consumers that are shown one by one, and for how long yet.
+        index: The series of those.
+        visible: How many consumers could be shown.
     """
 
     clients: Grouping[ClientSeries] = field(default_factory=Grouping)
     totals: Totals[ClientSeries] = field(default_factory=Totals)
     queue_of: Join = field(default_factory=Join)
-    """Of each consumer."""
     shown: TopK = field(default_factory=TopK)
     index: Index[ConsumerSeries] = field(default_factory=Index.empty)
     visible: int = 0
-    """How many could be shown."""
 
     def group(
         self,
@@ -55,7 +61,7 @@ class Consumers:
         queues: Grouping[QueueSeries],
         policy: Policy,
     ) -> "Consumers":
-        """With the clients of this poll and their totals."""
+        """Return the state with the clients of this poll and their totals."""
         queue_of = self.queue_of.advance(
             consumers.index, queues.source, snapshot.consumer_queue
         )
@@ -68,48 +74,61 @@ class Consumers:
     def show(
         self,
         before: "Consumers",
-        blocked: Column,
+        unsettled_for: Column,
         consumers: Table[ConsumerRow],
         queue: Keys,
         policy: Policy,
     ) -> "Consumers":
-        """With the consumers of this poll that are shown one by one. blocked: seconds for which each holds something
-        and has settled nothing, NaN where it holds nothing. queue: key of each one's queue. before: of the poll before.
+        """Return the state with the consumers of this poll that are shown one by one.
+
+        These are the worst: those that buffered messages for longest without settling any, then those that buffer
+        most; none that is leaving.
+
+        Args:
+            before: The state after the last poll.
+            unsettled_for: (consumers,) Seconds for which each has buffered messages and settled none; NaN where it
+                buffers none.
+            consumers: The consumers of the poll.
+            queue: (consumers,) The key of each one's queue.
+            policy: What the operator wants.
         """
-        clients = self.clients
-        limits = policy.limits
-        of_a_client = clients.member >= 0
-        visible = np.flatnonzero(
-            of_a_client & (consumers["leaving"] == 0)
-            if "leaving" in consumers
-            else of_a_client
+        visible = self._visible(consumers)
+        is_worst = top_k(
+            unsettled_for[visible],
+            consumers["buffered"][visible],
+            queue[visible],
+            total=policy.limits.consumers_per_broker,
+            per_group=policy.limits.consumers_per_queue,
         )
-        held = consumers["buffered"][visible]
-        limit = (limits.consumers_per_broker, limits.consumers_per_queue)
-        # The worst: longest holding without settling anything, then most held; none that is leaving.
-        shown = self.shown.advance(
-            consumers.index.keys[visible],
-            top_k(blocked[visible], held, queue[visible], *limit),
-        )
-        at = consumers.index.positions(shown.keys)
-        rows = consumers.index.rows
-        member = clients.member
-        series = clients.index.rows
+        worst = self.shown.advance(consumers.index.keys[visible], is_worst)
+        positions = consumers.index.positions(worst.keys)
+        relabelled = None
+        if self.clients is not before.clients:
+            relabelled = worst.keys[self.clients.relabelled[positions]]
 
-        def label(new: list[int]) -> list[ConsumerSeries]:
-            of = [(series[member[at[i]]], rows[at[i]].id) for i in new]
-            return [
-                ConsumerSeries(c.broker, c.address, c.queue, c.client, name)
-                for c, name in of
-            ]
+        def labels(new: list[int]) -> list[ConsumerSeries]:
+            return [self._label(consumers.index, positions[row]) for row in new]
 
-        relabelled = (
-            shown.keys[clients.relabelled[at]]
-            if clients is not before.clients
-            else None
+        index, _ = self.index.advance(worst.keys, labels, changed=relabelled)
+        return replace(self, shown=worst, index=index, visible=len(visible))
+
+    def _visible(self, consumers: Table[ConsumerRow]) -> Positions:
+        """Return the positions of the consumers that have a client and are not leaving."""
+        has_client = self.clients.member >= 0
+        if "leaving" in consumers:
+            has_client &= consumers["leaving"] == 0
+        return np.flatnonzero(has_client)
+
+    def _label(self, consumers: Index[ConsumerRow], position: int) -> ConsumerSeries:
+        """Return the labels of the consumer at this position."""
+        client = self.clients.index.rows[self.clients.member[position]]
+        return ConsumerSeries(
+            client.broker,
+            client.address,
+            client.queue,
+            client.client,
+            consumers.rows[position].id,
         )
-        index, _ = self.index.advance(shown.keys, label, changed=relabelled)
-        return replace(self, shown=shown, index=index, visible=len(visible))
 
     def with_new_labels(self) -> "Consumers":
         return replace(self, clients=Grouping(), index=Index.empty())
@@ -117,16 +136,21 @@ class Consumers:
 
 def advance_clients(
     before: Grouping[ClientSeries],
-    at_queue: Positions,
+    queue_of: Positions,
     consumers: Table[ConsumerRow],
     queues: Grouping[QueueSeries],
     policy: Policy,
 ) -> Grouping[ClientSeries]:
-    """Which client each consumer belongs to; labelled again where its queue is shown under other labels."""
-    series = np.full(len(at_queue), _UNKNOWN_QUEUE, np.intp)
-    series[at_queue >= 0] = queues.member[at_queue[at_queue >= 0]]
+    """Return the client of each consumer; it is labelled again where its queue is shown under other labels.
+
+    queue_of: (consumers,) The position of each one's queue, -1 where it is not known.
+    """
+    has_queue = queue_of >= 0
+    series = np.full(len(queue_of), _UNKNOWN_QUEUE, np.intp)
+    series[has_queue] = queues.member[queue_of[has_queue]]
+    is_shown = series >= 0
     context: Keys = series.astype(np.int64)
-    context[series >= 0] = queues.index.keys[series[series >= 0]]
+    context[is_shown] = queues.index.keys[series[is_shown]]
     label = client_labels(before, consumers.index.rows, queues, series, policy)
     return before.advance(consumers.index, label, context)
 
@@ -138,80 +162,94 @@ def client_labels(
     series_of_queue: Positions,
     policy: Policy,
 ) -> Callable[[list[int]], list[ClientSeries | None]]:
-    """Labels of consumers by position: those of their queue as it is shown, and their client."""
+    """Return a function that makes the labels of the consumers at some positions; None hides a consumer.
 
-    def label(i: int, names: set[str]) -> ClientSeries | None:
-        row: ConsumerRow = rows[i]
-        at = series_of_queue[i]
-        said = policy.rules.resolve(policy.broker, row.address, row.queue, row.client)
-        if at == HIDDEN or said.ignore:
+    Args:
+        before: The clients of the last poll.
+        rows: The consumers.
+        queues: The series of the queues.
+        series_of_queue: (consumers,) The position of the series of each one's queue; HIDDEN or `_UNKNOWN_QUEUE`.
+        policy: What the operator wants.
+    """
+
+    def is_hidden(consumer: ConsumerRow, series: int) -> bool:
+        if series == HIDDEN:
+            return True
+        is_unknown = series == _UNKNOWN_QUEUE
+        return is_unknown and not policy.selection(consumer.address, consumer.queue)
+
+    def label(position: int, names: set[str]) -> ClientSeries | None:
+        consumer: ConsumerRow = rows[position]
+        series = int(series_of_queue[position])
+        own_name = (consumer.address, consumer.queue, consumer.client)
+        settings = policy.rules.resolve(policy.broker, *own_name)
+        if settings.ignore or is_hidden(consumer, series):
             return None
-        if at == _UNKNOWN_QUEUE and not policy.selection(row.address, row.queue):
-            return None
-        name = (
-            row.client
-            if row.client in names or len(names) < policy.limits.clients
-            else OTHER
-        )
-        names |= {name} - {OTHER}
-        address = row.address
-        of = row.queue
-        if at != _UNKNOWN_QUEUE:
-            queue: QueueSeries = queues.index.rows[at]
-            address = queue.address
-            of = queue.queue
-        if (address, of, name) != (
-            row.address,
-            row.queue,
-            row.client,
-        ):  # a sum: all its members have the same
-            said = policy.rules.resolve(policy.broker, address, of, name)
-        return ClientSeries(policy.broker, address, of, name, said)
+        client = client_name(consumer, names, policy)
+        name = (consumer.address, consumer.queue, client)
+        if series != _UNKNOWN_QUEUE:
+            queue: QueueSeries = queues.index.rows[series]
+            name = (queue.address, queue.queue, client)
+        if name != own_name:  # a sum: all its members have the same settings
+            settings = policy.rules.resolve(policy.broker, *name)
+        return ClientSeries(policy.broker, *name, settings)
 
     def labels(new: list[int]) -> list[ClientSeries | None]:
         # While there are fewer series than names allowed, the names need not be looked at.
-        few = len(before.index) + len(new) <= policy.limits.clients
-        names = set() if few else {series.client for series in before.index} - {OTHER}
-        return [label(i, names) for i in new]
+        are_few = len(before.index) + len(new) <= policy.limits.clients
+        names = set() if are_few else {client.client for client in before.index}
+        names.discard(OTHER)
+        return [label(position, names) for position in new]
 
     return labels
+
+
+def client_name(consumer: ConsumerRow, names: set[str], policy: Policy) -> str:
+    """Return the client under which the consumer is shown: its own, or `OTHER` where there are too many.
+
+    names: The names that are in use; a new one is added.
+    """
+    if consumer.client not in names and len(names) >= policy.limits.clients:
+        return OTHER
+    if consumer.client != OTHER:
+        names.add(consumer.client)
+    return consumer.client
 
 
 def client_table(
     state: Consumers, consumers: Table[ConsumerRow]
 ) -> Table[ClientSeries]:
+    """Return the numbers of the clients."""
     clients = state.clients
     columns = {
-        name: clients.sum(there(consumers, of))
-        for name, of in CLIENT_GAUGES.items()
-        if of in consumers
+        name: clients.sum(without_leaving(consumers, column))
+        for name, column in CLIENT_GAUGES.items()
+        if column in consumers
     }
     columns["consumers"] = clients.count()
     if "leaving" in consumers:
         columns["consumers"] = columns["consumers"] - clients.sum(consumers["leaving"])
-    columns |= {
-        name: state.totals.sum_of(n)
-        for n, name in enumerate(COUNTERS)
-        if name in consumers
-    }
+    for counter, name in enumerate(COUNTERS):
+        if name in consumers:
+            columns[name] = state.totals.sum_of(counter)
     return Table(clients.index, columns)
 
 
-def there(consumers: Table[ConsumerRow], name: str) -> Column:
-    """A gauge, 0 of those that are leaving: it is no longer theirs."""
-    return (
-        np.where(consumers["leaving"] > 0, 0.0, consumers[name])
-        if "leaving" in consumers
-        else consumers[name]
-    )
+def without_leaving(consumers: Table[ConsumerRow], name: str) -> Column:
+    """(consumers,) A gauge; 0 for consumers that are leaving, as the messages are no longer theirs."""
+    if "leaving" not in consumers:
+        return consumers[name]
+    is_leaving = consumers["leaving"] > 0
+    return np.where(is_leaving, 0.0, consumers[name])
 
 
 def consumer_table(
     state: Consumers, consumers: Table[ConsumerRow], clock: Clock
 ) -> Table[ConsumerSeries]:
-    at = consumers.index.positions(state.index.keys)
-    columns = {name: consumers[name][at] for name in SHOWN if name in consumers}
+    """Return the numbers of the consumers that are shown one by one; times by the agent's clock."""
+    positions = consumers.index.positions(state.index.keys)
+    columns = {name: consumers[name][positions] for name in SHOWN if name in consumers}
     for name in ("last_delivery", "last_acknowledgement"):
         if name in consumers:
-            columns[name] = consumers[name][at] - clock.applied
+            columns[name] = consumers[name][positions] - clock.applied
     return Table(state.index, columns)

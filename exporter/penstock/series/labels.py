@@ -1,9 +1,10 @@
-"""From the broker's things to the series that are shown: one label set a row, several rows where they are summed.
-`Grouping` keeps from poll to poll which series each row of a table belongs to, so that only what came or changed is
-looked at again.
+"""From the rows of a broker to the series that are shown: one set of labels a row, or one for rows that are summed.
+
+`Grouping` remembers from poll to poll which series each row of a table belongs to, so that only new and changed rows
+are labelled again.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, ClassVar, Final, Generic, TypeVar
@@ -32,7 +33,7 @@ OTHER = "(other)"
 HIDDEN = -1
 QUEUE: Final = attrgetter("address", "queue")
 CLIENT: Final = attrgetter("address", "queue", "client")
-"""What a queue and a client of one are known by."""
+"""Return the name of a queue, and of a client on a queue, as a tuple."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +152,17 @@ class LinkSeries:
 
 @dataclass(frozen=True, slots=True)
 class Grouping(Generic[SeriesT]):
-    """Which series each row of a table belongs to. source: the rows. keys, member: the key of each row's series, and
-    its position in `index`; HIDDEN where it has none. context: what besides its own text decides a row's labels, as one
-    number; a change labels the row again.
+    """Which series each row of a table belongs to.
+
+    Attributes:
+        source: The rows.
+        keys: (rows,) The key of each row's series; HIDDEN where it has none.
+        index: The series.
+        member: (rows,) The position of each row's series in `index`; HIDDEN where it has none.
+        context: (rows,) What besides its own text decides a row's labels, as one number; a change labels it again.
+        one_to_one: Each row is a series of its own, in the same order.
+        relabelled: (rows,) Whether the row was labelled when this grouping was made.
+        book: Gives the keys.
     """
 
     source: Index[Any] = field(default_factory=Index.empty)
@@ -162,9 +171,7 @@ class Grouping(Generic[SeriesT]):
     member: Positions = field(default_factory=lambda: np.empty(0, np.intp))
     context: Keys = field(default_factory=lambda: np.empty(0, np.int64))
     one_to_one: bool = True
-    """Each row is a series of its own, in the same order."""
     relabelled: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
-    """The rows that were labelled when this grouping was made."""
     book: KeyAllocator[SeriesT] = field(default_factory=KeyAllocator)
 
     def advance(
@@ -173,138 +180,190 @@ class Grouping(Generic[SeriesT]):
         label: Callable[[list[int]], Sequence[SeriesT | None]],
         context: Keys | None = None,
     ) -> "Grouping[SeriesT]":
-        """The grouping of the next poll. label: of positions in `source` gives the series, None to hide one."""
-        context = np.zeros(len(source), np.int64) if context is None else context
+        """Return the grouping after one more poll.
+
+        Args:
+            source: The rows of the poll.
+            label: Returns the series of the rows at some positions in `source`; None hides a row.
+            context: (rows,) See the attributes.
+        """
+        if context is None:
+            context = np.zeros(len(source), np.int64)
         if source is self.source and np.array_equal(context, self.context):
             return self
-        keys = source.carry(self.source, self.keys, HIDDEN).copy()
-        known = source.carry(
-            self.source, np.ones(len(self.source), np.bool_), fill=False
-        )
-        fresh = np.flatnonzero(
-            ~known | (source.carry(self.source, self.context, 0) != context)
-        ).tolist()
-        labelled = dict(zip(fresh, label(fresh), strict=True))
-        keys[fresh] = HIDDEN
-        named = {
-            position: series
-            for position, series in labelled.items()
+        to_label = self._rows_to_label(source, context)
+        rows = np.flatnonzero(to_label).tolist()
+        series_by_row = {
+            row: series
+            for row, series in zip(rows, label(rows), strict=True)
             if series is not None
         }
-        keys[[*named]] = given = self.book.give([*named.values()])
-        made = dict(zip(given.tolist(), named.values(), strict=True))
-        shown = keys[keys != HIDDEN]
-        index, _ = self.index.advance(
-            shown, lambda new: [made[int(shown[i])] for i in new]
+        keys = source.carry(self.source, self.keys, HIDDEN).copy()
+        new_keys = self.book.give([*series_by_row.values()])
+        keys[rows] = HIDDEN
+        keys[[*series_by_row]] = new_keys
+        series_by_key = dict(
+            zip(new_keys.tolist(), series_by_row.values(), strict=True)
         )
-        self.book.keep(index.keys)
-        member = (
-            Join(self.source, self.index, self.member).advance(source, index, keys).at
-        )
-        one_to_one = len(index) == len(source) and bool(
-            (member == np.arange(len(member))).all()
-        )
-        relabelled = np.zeros(len(source), np.bool_)
-        relabelled[fresh] = True
+        index = self._index_of(keys, series_by_key)
+        join = Join(self.source, self.index, self.member)
+        member = join.advance(source, index, keys).at
         return Grouping(
-            source, keys, index, member, context, one_to_one, relabelled, self.book
+            source=source,
+            keys=keys,
+            index=index,
+            member=member,
+            context=context,
+            one_to_one=is_identity(member, len(index)),
+            relabelled=to_label,
+            book=self.book,
         )
 
+    def _rows_to_label(self, source: Index[Any], context: Keys) -> NDArray[np.bool_]:
+        """(rows of `source`,) Whether the row is new, or its text or context has changed."""
+        was_there = np.ones(len(self.source), np.bool_)
+        is_known = source.carry(self.source, was_there, fill=False)
+        context_before = source.carry(self.source, self.context, 0)
+        return ~is_known | (context_before != context)
+
+    def _index_of(
+        self, keys: Keys, series_by_key: Mapping[int, SeriesT]
+    ) -> Index[SeriesT]:
+        """Return the index of the series with these keys, and forget the keys of others.
+
+        Args:
+            keys: (rows,) The key of each row's series; HIDDEN where it has none.
+            series_by_key: The series of the new keys.
+        """
+        not_hidden = keys[keys != HIDDEN]
+
+        def series_of(new: list[int]) -> list[SeriesT]:
+            return [series_by_key[int(not_hidden[position])] for position in new]
+
+        index, _ = self.index.advance(not_hidden, series_of)
+        self.book.keep(index.keys)
+        return index
+
     def key_of(self, series: SeriesT) -> int | None:
-        """None where it is not in use."""
+        """Return the key of a series; None where it is not in use."""
         key = int(self.book.find([series])[0])
         return key if key >= 0 else None
 
     def number_of(self, series: SeriesT, numbers: Column) -> float:
-        """The value of a column for one of the series, 0 where it is not there now."""
-        at = int(self.index.positions(self.book.find([series]))[0])
-        return float(numbers[at]) if at >= 0 else 0.0
+        """Return the number of one series, 0 where it is not there now. numbers: (series,)."""
+        key = self.book.find([series])
+        position = int(self.index.positions(key)[0])
+        return float(numbers[position]) if position >= 0 else 0.0
 
     def by_source(self, name: str, number: Callable[[SeriesT], float]) -> Column:
-        """A number of each series, by the rows of `source`; NaN for hidden ones. Asked once in a series' life."""
+        """(rows,) The number of each row's series; NaN for hidden rows. `number` is called once in a series' life."""
         return np.append(self.index.column(name, number), np.nan)[self.member]
 
     def sum(self, column: Column) -> Column:
-        """Per series the sum over its rows, NaN where all are missing."""
+        """(series,) The sum over the rows of each; NaN where all are missing. column: (rows,)."""
         if self.one_to_one:
             return column
-        here = (self.member >= 0) & ~np.isnan(column)
-        sums = np.bincount(
-            self.member[here], weights=column[here], minlength=len(self.index)
-        )
-        seen = np.bincount(self.member[here], minlength=len(self.index))
-        return np.where(seen > 0, sums, np.nan)
+        counts = (self.member >= 0) & ~np.isnan(column)
+        member = self.member[counts]
+        sums = np.bincount(member, weights=column[counts], minlength=len(self.index))
+        rows = np.bincount(member, minlength=len(self.index))
+        return np.where(rows > 0, sums, np.nan)
 
     def max(self, column: Column) -> Column:
-        """Per series the largest over its rows, NaN where all are missing."""
+        """(series,) The largest value of the rows of each; NaN where all are missing. column: (rows,)."""
         if self.one_to_one:
             return column
-        here = (self.member >= 0) & ~np.isnan(column)
+        counts = (self.member >= 0) & ~np.isnan(column)
         largest = np.full(len(self.index), -np.inf)
-        np.maximum.at(largest, self.member[here], column[here])
+        np.maximum.at(largest, self.member[counts], column[counts])
         return np.where(np.isinf(largest), np.nan, largest)
 
     def count(self) -> Column:
-        """Number of rows of each series."""
-        return np.bincount(
-            self.member[self.member >= 0], minlength=len(self.index)
-        ).astype(np.float64)
+        """(series,) The number of rows of each."""
+        member = self.member[self.member >= 0]
+        return np.bincount(member, minlength=len(self.index)).astype(np.float64)
 
 
-def sum_by(at: Positions, values: Column, size: int) -> Column:
-    """Sums of `values` by position, those at -1 and the missing ones left out."""
-    here = (at >= 0) & ~np.isnan(values)
-    return np.bincount(at[here], weights=values[here], minlength=size).astype(
-        np.float64
-    )
+def is_identity(member: Positions, size: int) -> bool:
+    """Return whether each row is a series of its own, in the same order. size: the number of series."""
+    return size == len(member) and bool((member == np.arange(size)).all())
+
+
+def sum_by(positions: Positions, values: Column, size: int) -> Column:
+    """(size,) The sum of the values at each position; positions of -1 and missing values are left out."""
+    counts = (positions >= 0) & ~np.isnan(values)
+    sums = np.bincount(positions[counts], weights=values[counts], minlength=size)
+    return sums.astype(np.float64)
 
 
 POLLS_OUTSIDE = 3
-"""Polls for which one that was shown stays when it is no longer among the worst."""
+"""For so many polls a row stays that is no longer among the worst."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopK:
-    """What is shown: keys, and for how many polls each has been outside the worst N."""
+    """The rows that are shown one by one.
+
+    Attributes:
+        keys: Their keys.
+        outside: For how many polls each has not been among the worst.
+    """
 
     keys: Keys = field(default_factory=lambda: np.empty(0, np.int64))
     outside: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
 
-    def advance(self, keys: Keys, top_k: NDArray[np.bool_]) -> "TopK":
-        """`keys` of all there are now, `top_k` those among the worst N."""
-        if top_k.all():
+    def advance(self, keys: Keys, is_worst: NDArray[np.bool_]) -> "TopK":
+        """Return the rows that are shown after one more poll.
+
+        Args:
+            keys: (rows,) The keys of all rows now.
+            is_worst: (rows,) Whether the row is among the worst.
+        """
+        if is_worst.all():
             return TopK(keys, np.zeros(len(keys), np.int64))
-        outside = take_or_fill(
-            self.outside + 1, positions(self.keys, keys), POLLS_OUTSIDE
-        )
-        outside[top_k] = 0
-        shown = outside < POLLS_OUTSIDE
-        return TopK(keys[shown], outside[shown])
+        before = positions(self.keys, keys)
+        outside = take_or_fill(self.outside + 1, before, POLLS_OUTSIDE)
+        outside[is_worst] = 0
+        is_shown = outside < POLLS_OUTSIDE
+        return TopK(keys[is_shown], outside[is_shown])
 
 
 def top_k(
     first: Column, then: Column, groups: Positions | Keys, total: int, per_group: int
 ) -> NDArray[np.bool_]:
-    """A mask of the `total` with the largest `first`, then the largest `then`, at most `per_group` of each group. NaN
-    counts as smallest. Ties go to the first in order.
+    """(rows,) Whether the row is one of the `total` with the largest values, at most `per_group` of each group.
+
+    NaN counts as the smallest value; equal rows keep their order.
+
+    Args:
+        first: (rows,) By this the rows are compared.
+        then: (rows,) By this, where the first is equal.
+        groups: (rows,) The group of each.
+        total: How many rows are wanted.
+        per_group: How many at most of each group.
     """
     size = len(first)
     if total >= size and per_group >= size:
         return np.ones(size, np.bool_)
     first = np.nan_to_num(first, nan=-np.inf)
     then = np.nan_to_num(then, nan=-np.inf)
-    order = np.lexsort((-then, -first))
+    largest_first = np.lexsort((-then, -first))
+    rank = rank_in_group(groups, largest_first)
+    allowed = largest_first[rank[largest_first] < per_group]
+    mask = np.zeros(size, np.bool_)
+    mask[allowed[:total]] = True
+    return mask
+
+
+def rank_in_group(groups: Positions | Keys, order: Positions) -> Positions:
+    """(rows,) How many rows of its group come before each row. order: the positions of all rows, in order."""
+    size = len(groups)
     by_group = order[np.argsort(groups[order], kind="stable")]
     sorted_groups = groups[by_group]
-    starts = (
-        np.concatenate(([0], np.flatnonzero(np.diff(sorted_groups)) + 1))
-        if size
-        else np.empty(0, np.intp)
-    )
+    is_first = np.ones(size, np.bool_)
+    is_first[1:] = sorted_groups[1:] != sorted_groups[:-1]
+    starts = np.flatnonzero(is_first)
     lengths = np.diff(np.append(starts, size))
     rank = np.empty(size, np.intp)
     rank[by_group] = np.arange(size) - np.repeat(starts, lengths)
-    chosen = order[rank[order] < per_group][:total]
-    mask = np.zeros(size, np.bool_)
-    mask[chosen] = True
-    return mask
+    return rank

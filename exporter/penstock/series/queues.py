@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from penstock.core.state import By, RowState, column, unindexed
-from penstock.core.table import Column, Table
+from penstock.core.table import Column, Mask, Table
 from penstock.model import (
     AddressRow,
     Observation,
@@ -26,8 +26,12 @@ GAUGES = ("messages", "delivering", "scheduled", "bytes", "consumers", "uncommit
 
 @dataclass(frozen=True, slots=True)
 class Reloaded(RowState):
-    """messages: of those that a queue counts as added, how many were there before its broker started or took over.
-    depth: messages in the queue at the poll before. process: of that poll; None: the broker was passive.
+    """Messages that a queue counts as added though they were there before its broker started or took over.
+
+    Attributes:
+        messages: (queues,) How many.
+        depth: (queues,) Messages in the queue at the last poll.
+        process: The broker's process at that poll; None: the broker was passive.
     """
 
     BY = By.QUEUE
@@ -36,11 +40,11 @@ class Reloaded(RowState):
     process: Process | None = unindexed(Process)
 
     def advance(self, queues: Table[QueueRow], process: Process) -> "Reloaded":
-        """After a poll of a broker whose kind counts them."""
+        """Return the state after a poll of a broker whose kind counts reloaded messages as added."""
         before = self.reindexed(queues.index)
         added = np.nan_to_num(queues["added"])
         if self.process is None:
-            # Of another broker's queues: what came since it took over cannot be distinguished from what it loaded.
+            # The queues were those of another broker: what came since it took over cannot be told from what it loaded.
             messages = added
         elif process.replaces(self.process):
             messages = np.fmin(added, np.nan_to_num(before.depth))
@@ -55,7 +59,13 @@ class Reloaded(RowState):
 
 @dataclass(frozen=True, slots=True)
 class Queues:
-    """grouping: which series each queue belongs to. totals: COUNTERS of series that sum several queues."""
+    """The series of the queues.
+
+    Attributes:
+        grouping: The series of each queue.
+        totals: `COUNTERS` of series that sum several queues.
+        reloaded: Messages that were there before the broker started.
+    """
 
     grouping: Grouping[QueueSeries] = field(default_factory=Grouping)
     totals: Totals[QueueSeries] = field(default_factory=Totals)
@@ -69,27 +79,32 @@ class Queues:
         *,
         counts_reloaded: bool,
     ) -> "Queues":
+        """Return the series after one more poll.
+
+        Args:
+            queues: The queues of the poll.
+            policy: What the operator wants.
+            observation: How the poll was made.
+            counts_reloaded: Whether this kind of broker counts reloaded messages as added.
+        """
         rows = queues.index.rows
         grouping = self.grouping.advance(
-            queues.index, lambda new: [queue_series(rows[i], policy) for i in new]
+            queues.index, lambda new: [queue_series(rows[row], policy) for row in new]
         )
-        # A queue that is a series of its own shows the broker's counters: there is nothing to keep when it goes.
-        counters = [queues[name] for name in COUNTERS]
         totals = self.totals.advance(
             grouping,
-            counters,
-            lambda series: series.summed,
-            observation.late.get("queues"),
+            [queues[name] for name in COUNTERS],
+            # A queue that is a series of its own shows the broker's counters: nothing is remembered when it goes.
+            keeps=lambda series: series.summed,
+            late=observation.late.get("queues"),
         )
-        reloaded = (
-            self.reloaded.advance(queues, observation.process)
-            if counts_reloaded
-            else self.reloaded
-        )
+        reloaded = self.reloaded
+        if counts_reloaded:
+            reloaded = reloaded.advance(queues, observation.process)
         return Queues(grouping, totals, reloaded)
 
     def passive(self) -> "Queues":
-        """After a poll at which the broker was passive."""
+        """Return the series after a poll at which the broker was passive."""
         return replace(self, reloaded=replace(self.reloaded, process=None))
 
     def with_new_labels(self) -> "Queues":
@@ -97,107 +112,162 @@ class Queues:
 
 
 def queue_series(row: QueueRow, policy: Policy) -> QueueSeries | None:
-    """The labels of a queue; None when the operator does not want it shown."""
-    if (said := policy.of_queue(row.address, row.name)) is None:
+    """Return the labels of a queue; None when the operator does not want it shown."""
+    settings = policy.of_queue(row.address, row.name)
+    if settings is None:
         return None
     if policy.sum_temporary and row.kind is QueueKind.TEMPORARY:
         return sum_series(policy, TEMPORARY, TEMPORARY, row)
     if policy.sum_temporary and row.kind is QueueKind.SUBSCRIPTION and not row.durable:
         return sum_series(policy, row.address, NON_DURABLE, row)
-    return _labelled(row, policy, said)
+    return _labelled(row, policy, settings)
 
 
 def sum_series(policy: Policy, address: str, queue: str, row: QueueRow) -> QueueSeries:
-    """The labels of a sum: nothing in them may differ from member to member, or one sum would be several series."""
-    routing = "multicast" if queue == NON_DURABLE else "anycast"
+    """Return the labels of a sum of queues, one of which is `row`.
+
+    No label may differ from queue to queue, or one sum would be several series.
+    """
     member = QueueRow(
-        queue, address, routing, False, True, "", row.kind, RingSource.NONE, "", ""
+        name=queue,
+        address=address,
+        routing_type="multicast" if queue == NON_DURABLE else "anycast",
+        durable=False,
+        temporary=True,
+        filter="",
+        kind=row.kind,
+        ring_source=RingSource.NONE,
+        dead_letter_address="",
+        expiry_address="",
     )
-    return replace(
-        _labelled(member, policy, policy.rules.resolve(policy.broker, address, queue)),
-        summed=True,
-    )
+    settings = policy.rules.resolve(policy.broker, address, queue)
+    return replace(_labelled(member, policy, settings), summed=True)
 
 
-def _labelled(row: QueueRow, policy: Policy, said: RuleSettings) -> QueueSeries:
+def _labelled(row: QueueRow, policy: Policy, settings: RuleSettings) -> QueueSeries:
     return QueueSeries(
         broker=policy.broker,
         address=row.address,
         queue=row.name,
         routing_type=row.routing_type,
         durable=str(row.durable).lower(),
-        kind=said.kind or row.kind,
+        kind=settings.kind or row.kind,
         ring_source=row.ring_source,
-        owner=said.owner or "",
-        team=said.team or "",
+        owner=settings.owner or "",
+        team=settings.team or "",
         dead_letter_address=row.dead_letter_address,
         expiry_address=row.expiry_address,
-        said=said,
+        said=settings,
     )
 
 
-def number_or_nan(said: float | None) -> float:
-    """A rule's value as a number; NaN where it has none."""
-    return np.nan if said is None else float(said)
+def number_or_nan(setting: float | None) -> float:
+    """Return the value of a setting as a number; NaN where it has none."""
+    return np.nan if setting is None else float(setting)
+
+
+def expected_consumers(series: QueueSeries) -> float:
+    return number_or_nan(series.said.expected_consumers)
+
+
+def ring_retention(series: QueueSeries) -> float:
+    return number_or_nan(series.said.ring_retention)
+
+
+def drain_target(series: QueueSeries) -> float:
+    return number_or_nan(series.said.drain_target)
 
 
 TARGETS: Mapping[str, Callable[[QueueSeries], float]] = {
-    "expected_consumers": lambda series: number_or_nan(series.said.expected_consumers),
-    "ring_retention_target": lambda series: number_or_nan(series.said.ring_retention),
-    "drain_target": lambda series: number_or_nan(series.said.drain_target),
+    "expected_consumers": expected_consumers,
+    "ring_retention_target": ring_retention,
+    "drain_target": drain_target,
 }
-"""Columns of what the operator wants."""
+"""Columns with what the operator wants."""
 
 
 def scheduled(queues: Table[QueueRow]) -> Column:
-    """Messages that are not due; none where queues of the kind hold no such."""
-    return queues["scheduled"] if "scheduled" in queues else np.zeros(len(queues))
+    """(queues,) Messages that are not due; 0 where queues of this kind of broker hold none."""
+    if "scheduled" in queues:
+        return queues["scheduled"]
+    return np.zeros(len(queues))
 
 
 def ready(queues: Table[QueueRow]) -> Column:
-    """Messages that wait for a consumer. A last-value queue does not count those in delivery among its messages."""
-    delivering = np.where(queues["last_value"] > 0, 0.0, queues["delivering"])
+    """(queues,) Messages that wait for a consumer."""
+    # A last-value queue does not count those in delivery among its messages.
+    is_last_value = queues["last_value"] > 0
+    delivering = np.where(is_last_value, 0.0, queues["delivering"])
     return np.maximum(queues["messages"] - delivering - scheduled(queues), 0)
 
 
 def queue_table(
     state: Queues, queues: Table[QueueRow], addresses: Table[AddressRow] | None
 ) -> Table[QueueSeries]:
+    """Return the numbers of the queues, by series."""
     grouping = state.grouping
-    waiting = ready(queues)
+    index = grouping.index
     columns = {name: grouping.sum(queues[name]) for name in GAUGES if name in queues}
+    waiting = ready(queues)
     columns["ready"] = grouping.sum(waiting)
     if "paused" in queues:
         columns["paused"] = grouping.max(queues["paused"])
-    alone = grouping.index.column("alone", lambda series: not series.summed) > 0
-    for number, name in enumerate(COUNTERS):
+    for counter, name in enumerate(COUNTERS):
         if name in queues:
-            # What is summed goes on when one of its queues goes away; a single queue's counter is the broker's own.
-            last = grouping.max(counted(state, queues, name))
-            total = state.totals.sum_of(number)
-            columns[name] = np.where(
-                alone | (np.isnan(last) & (total == 0)), last, total
-            )
+            columns[name] = counter_column(state, queues, counter)
     if "ring_limit" in queues:
-        limit = queues["ring_limit"]
-        used = waiting / np.where(
-            (limit > 0) & (paging_queues(queues, addresses) == 0), limit, np.nan
-        )
-        columns["ring_limit"] = np.where(alone, grouping.max(limit), np.nan)
-        columns["ring_used_ratio"] = np.where(alone, grouping.max(used), np.nan)
-    columns |= {name: grouping.index.column(name, of) for name, of in TARGETS.items()}
-    columns["info"] = np.ones(len(grouping.index))
-    columns["dead_letter_info"] = grouping.index.column(
-        "dead_letter_info",
-        lambda series: (
-            1.0 if series.dead_letter_address or series.expiry_address else np.nan
-        ),
-    )
-    return Table(grouping.index, columns)
+        columns |= ring_columns(grouping, queues, waiting, addresses)
+    columns |= {name: index.column(name, target) for name, target in TARGETS.items()}
+    columns["info"] = np.ones(len(index))
+    columns["dead_letter_info"] = index.column("dead_letter_info", has_targets)
+    return Table(index, columns)
+
+
+def has_targets(series: QueueSeries) -> float:
+    """Return 1 where the queue has a dead-letter or an expiry address, else NaN."""
+    has_any = series.dead_letter_address or series.expiry_address
+    return 1.0 if has_any else np.nan
+
+
+def is_alone(grouping: Grouping[QueueSeries]) -> Mask:
+    """(series,) Whether it is a series of one queue."""
+    return grouping.index.column("alone", lambda series: not series.summed) > 0
+
+
+def counter_column(state: Queues, queues: Table[QueueRow], counter: int) -> Column:
+    """(series,) One of `COUNTERS`: that of the broker for a single queue, else a total.
+
+    A total goes on when one of its queues goes away.
+    """
+    grouping = state.grouping
+    last = grouping.max(counted(state, queues, COUNTERS[counter]))
+    total = state.totals.sum_of(counter)
+    has_no_total = np.isnan(last) & (total == 0)
+    return np.where(is_alone(grouping) | has_no_total, last, total)
+
+
+def ring_columns(
+    grouping: Grouping[QueueSeries],
+    queues: Table[QueueRow],
+    waiting: Column,
+    addresses: Table[AddressRow] | None,
+) -> dict[str, Column]:
+    """Return limit and use of the rings, by series; NaN for sums, and the use also for rings that page.
+
+    waiting: (queues,) Messages that wait for a consumer.
+    """
+    limit = queues["ring_limit"]
+    has_room = (limit > 0) & (paging_queues(queues, addresses) == 0)
+    used_ratio = waiting / np.where(has_room, limit, np.nan)
+    alone = is_alone(grouping)
+    return {
+        "ring_limit": np.where(alone, grouping.max(limit), np.nan),
+        "ring_used_ratio": np.where(alone, grouping.max(used_ratio), np.nan),
+    }
 
 
 def counted(state: Queues, queues: Table[QueueRow], name: str) -> Column:
-    """A counter of the broker's, without what was only reloaded."""
+    """(queues,) A counter of the broker, without messages that were only reloaded."""
     reloaded = state.reloaded
     if name != "added" or reloaded.index is not queues.index:
         return queues[name]
@@ -207,16 +277,12 @@ def counted(state: Queues, queues: Table[QueueRow], name: str) -> Column:
 def paging_queues(
     queues: Table[QueueRow], addresses: Table[AddressRow] | None
 ) -> Column:
-    """1 for the queues of an address that is paging."""
-    if (
-        addresses is None
-        or "paging" not in addresses
-        or not np.nansum(addresses["paging"])
-    ):
-        return np.zeros(len(queues))
-    paging = {
-        row.name
-        for row, on in zip(addresses.index, addresses["paging"], strict=True)
-        if on > 0
-    }
-    return np.array([float(row.address in paging) for row in queues.index])
+    """(queues,) 1 for the queues of an address that is paging, else 0."""
+    none = np.zeros(len(queues))
+    if addresses is None or "paging" not in addresses:
+        return none
+    is_paging = addresses["paging"] > 0
+    if not is_paging.any():
+        return none
+    paging = {address.name for address in addresses.index.rows[is_paging]}
+    return np.array([float(queue.address in paging) for queue in queues.index])

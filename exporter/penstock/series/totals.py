@@ -1,4 +1,4 @@
-"""Counters over things that come and go: what each added since the poll before, summed for ever."""
+"""Counters of series whose rows come and go: the growth of each row since the last poll, summed for good."""
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
@@ -8,29 +8,48 @@ import numpy as np
 
 from penstock.core.counters import without_torn_counters
 from penstock.core.gone_rows import GoneRows
-from penstock.core.table import Column, Index, Keys, Matrix, take_or_fill
+from penstock.core.table import (
+    Column,
+    Index,
+    Keys,
+    Matrix,
+    Positions,
+    take_or_fill,
+)
 from penstock.series.labels import Grouping, sum_by
 
 SeriesT = TypeVar("SeriesT", bound=Hashable)
 
 LEAST_DORMANT = 500
+"""So many totals of series without a row may be remembered in any case."""
 MOST_DORMANT = 20_000
-"""So many of what is gone are kept at least; and at most, where fewer are there now."""
+"""The most of them, where fewer series are shown now."""
 
 
-def dormant_capacity(before: int, here: int) -> int:
-    """How many of what is gone may be kept for its return: twice the most that were there at once. A fleet that
-    restarts finds its own again; names that never come again are many, and must not grow for ever.
+def dormant_capacity(before: int, series: int) -> int:
+    """Return how many series without a row may be remembered: twice the most that were shown at once.
+
+    A fleet that restarts finds its own series again. Names that never come again are many, and must not grow for good.
+
+    Args:
+        before: The capacity at the last poll.
+        series: How many series are shown now.
     """
-    return max(min(before, MOST_DORMANT), 2 * here, LEAST_DORMANT)
+    return max(min(before, MOST_DORMANT), 2 * series, LEAST_DORMANT)
 
 
 @dataclass(frozen=True, slots=True)
 class Totals(Generic[SeriesT]):
-    """Running sums per series of `index`: sums, (counters, series). last, (counters, rows): what each row of `source`
-    said at the poll before, NaN where it said nothing. dormant: totals of series that have no row now, to go on when a
-    client comes back; capacity: how many are kept at most. unlisted: rows that are not listed now with what they said
-    last, as one listing may lack what the next one has.
+    """Running totals of some counters, by series.
+
+    Attributes:
+        source: The rows of the last poll.
+        last: (counters, rows of `source`) The counters at the last poll; NaN where a row had none.
+        index: The series.
+        sums: (counters, series) The totals.
+        dormant: The totals of series that have no row now, to go on from when a client comes back.
+        capacity: How many of these are remembered at most.
+        unlisted: Rows that are not listed now, with their last counters: one listing may lack rows that the next has.
     """
 
     source: Index[object] = field(default_factory=Index.empty)
@@ -50,60 +69,63 @@ class Totals(Generic[SeriesT]):
         *,
         begin_together: bool = False,
     ) -> "Totals[SeriesT]":
-        """The totals after a poll in which the rows of `grouping` said `counters`: one that is new counts from 0, one
-        that comes back from what it said last, one that fell counts again, a missing value adds nothing.
+        """Return the totals after one more poll.
 
-        keeps: whether the total of a series is kept when its last row goes. late: as in `Observation`; such rows count
-        from now on, as they may have been counted before.
-        begin_together: no counter of a row starts again without the first one (`without_torn_counters`).
+        A new row counts from 0, one that comes back from its last counters; a counter that fell counts again from 0;
+        a missing one adds nothing.
+
+        Args:
+            grouping: The series of each row.
+            counters: (rows,) each, in the order of `sums`.
+            keeps: Whether the total of a series is remembered when its last row goes.
+            late: As in `Observation`. Such rows count from now on: they may have been counted before.
+            begin_together: No counter of a row starts again without the first one (`without_torn_counters`).
         """
+        source = grouping.source
+        index = grouping.index
         now = np.stack(counters)
-        before = self._said_before(grouping.source, len(now))
-        unlisted = self._with_unlisted(grouping.source, before)
+        before = self._last_counters(source, len(now))
+        unlisted = self._with_unlisted(source, before)
         if begin_together:
             now = without_torn_counters(now, before)
         if late is not None:
-            entered = np.isin(grouping.source.keys, late)
-            before[:, entered] = np.where(np.isnan(before), now, before)[:, entered]
-        known = ~np.isnan(before)
-        grown = np.where(known & (now >= before), now - np.where(known, before, 0), now)
-        capacity = dormant_capacity(self.capacity, len(grouping.index))
-        sums, dormant = self._carried(grouping.index, len(counters), keeps, capacity)
-        for counter, added in enumerate(grown):
-            sums[counter] += sum_by(grouping.member, added, len(grouping.index))
+            is_late = np.isin(source.keys, late)
+            begin = np.where(np.isnan(before), now, before)
+            before[:, is_late] = begin[:, is_late]
+        capacity = dormant_capacity(self.capacity, len(index))
+        sums, dormant = self._carried(index, len(counters), keeps, capacity)
+        for counter, added in enumerate(growth(now, before)):
+            sums[counter] += sum_by(grouping.member, added, len(index))
         last = np.where(np.isnan(now), before, now)
-        return Totals(
-            grouping.source, last, grouping.index, sums, dormant, capacity, unlisted
-        )
+        return Totals(source, last, index, sums, dormant, capacity, unlisted)
 
     def _with_unlisted(self, source: Index[Any], before: Matrix) -> GoneRows:
-        """Those that `source` lacks now. Those that it has again get what they said last into `before`."""
+        """Return the rows that `source` lacks now. Those that it lists again get their last counters into `before`."""
         if self.last is None or source is self.source:
             return self.unlisted
         if not source.follows(self.source):  # its keys may be those of other things
             return GoneRows()
-        here, remembered = self.unlisted.come_back(self.source, source)
-        if len(here):
-            before[:, here] = self.unlisted.values[:, remembered]
+        rows, remembered = self.unlisted.come_back(self.source, source)
+        if len(rows):
+            before[:, rows] = self.unlisted.values[:, remembered]
         return self.unlisted.after(self.source, source, self.last)
 
-    def _said_before(self, source: Index[Any], counters: int) -> Matrix:
-        """What each row of `source` said at the poll before, NaN where it is new: a new text makes no new thing."""
+    def _last_counters(self, source: Index[Any], counters: int) -> Matrix:
+        """(counters, rows of `source`) The counters at the last poll; NaN for new rows. A copy, to write to."""
         if self.last is None:
             return np.full((counters, len(source)), np.nan)
         if source is self.source:
             return self.last.copy()
-        # In an index that started again the same key may be another thing: there the text says.
-        at = (
-            source.positions_in if source.follows(self.source) else source.unchanged_in
-        )(self.source)
-        return take_or_fill(self.last, at, np.nan)
+        # A new text makes no new thing; but in an index that started again a key may be that of another thing.
+        same_keys = source.follows(self.source)
+        origin_in = source.positions_in if same_keys else source.unchanged_in
+        return take_or_fill(self.last, origin_in(self.source), np.nan)
 
     def sum_of(self, counter: int) -> Column:
-        """The totals of one counter, by the rows of `index`."""
-        return (
-            self.sums[counter] if self.sums is not None else np.zeros(len(self.index))
-        )
+        """(series,) The totals of one counter."""
+        if self.sums is None:
+            return np.zeros(len(self.index))
+        return self.sums[counter]
 
     def _carried(
         self,
@@ -112,26 +134,42 @@ class Totals(Generic[SeriesT]):
         keeps: Callable[[SeriesT], bool],
         capacity: int,
     ) -> tuple[Matrix, dict[SeriesT, tuple[float, ...]]]:
-        """The sums by the rows of `index`, and those that are dormant now."""
+        """Return the totals by the series of `index`, to write to, and those of series without a row."""
         if self.sums is None:
             return np.zeros((counters, len(index))), self.dormant
         if index is self.index:
             return self.sums.copy(), self.dormant
         sums = np.stack([index.carry(self.index, row, 0.0) for row in self.sums])
-        dormant = dict(self.dormant)
         # By origin, not by key: after new rules the keys are those of other series.
         origin = index.unchanged_in(self.index)
-        gone = np.ones(len(self.index), np.bool_)
-        gone[origin[origin >= 0]] = False
-        for position in np.flatnonzero(gone).tolist():
-            if keeps(self.index.rows[position]):
-                dormant[self.index.rows[position]] = tuple(
-                    self.sums[:, position].tolist()
-                )
-        for position in np.flatnonzero(origin < 0).tolist() if dormant else ():
-            found = dormant.pop(index.rows[position], None)
-            if found is not None:
-                sums[:, position] += found
+        dormant = self.dormant | self._sums_of_left(origin, keeps)
+        new = np.flatnonzero(origin < 0).tolist() if dormant else []
+        for position in new:
+            remembered = dormant.pop(index.rows[position], None)
+            if remembered is not None:
+                sums[:, position] += remembered
         while len(dormant) > capacity:
-            del dormant[next(iter(dormant))]
+            oldest = next(iter(dormant))
+            del dormant[oldest]
         return sums, dormant
+
+    def _sums_of_left(
+        self, origin: Positions, keeps: Callable[[SeriesT], bool]
+    ) -> dict[SeriesT, tuple[float, ...]]:
+        """Return the totals of the series that have no row any more. origin: of the present series, in `index`."""
+        if self.sums is None:
+            return {}
+        has_left = np.ones(len(self.index), np.bool_)
+        has_left[origin[origin >= 0]] = False
+        return {
+            self.index.rows[position]: tuple(self.sums[:, position].tolist())
+            for position in np.flatnonzero(has_left).tolist()
+            if keeps(self.index.rows[position])
+        }
+
+
+def growth(now: Matrix, before: Matrix) -> Matrix:
+    """(counters, rows) The growth of each counter: all of it where it is new or fell, NaN where it is missing."""
+    was_there = ~np.isnan(before)
+    goes_on = was_there & (now >= before)
+    return np.where(goes_on, now - np.where(was_there, before, 0), now)

@@ -100,7 +100,8 @@ def unbound(
         senders = sources[targets[sources] == one_target]
         a_sender = context.queues.index.rows[senders[0]]
         address = getattr(a_sender, target)
-        sent = np.nansum(context.queues[counter][senders])
+        messages = context.queues[counter][senders]
+        sent = np.nansum(messages)
         evidence = {
             "sources": float(len(senders)),
             counter: float(sent),

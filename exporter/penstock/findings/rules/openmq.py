@@ -183,7 +183,8 @@ def connection_count_advised(rule: FindingRule, context: FindingContext) -> Foun
     size = flow.mean(flow.mean_bytes)
     bytes_ahead = CONNECTION_COUNT * size
     controls = controls_of(flow)
-    waits = controls.any(axis=0) | is_churning(flow)
+    has_control = controls.any(axis=0)
+    waits = has_control | is_churning(flow)
     wants_higher = ~waits & (connections.rate >= CONNECTION_COUNT)
     wants_lower = waits & (bytes_ahead >= CONTROL_WAITS_BYTES)
     higher = np.ceil(connections.rate)
