@@ -1,4 +1,4 @@
-"""Tables and texts in TOML beside the code that they are of: read once, at import."""
+"""Tables and texts in TOML files beside the code that uses them: read once, at import."""
 
 import tomllib
 from collections.abc import Mapping
@@ -8,20 +8,19 @@ from typing import Any
 
 
 def read_toml(package: str, file: str = "catalogue.toml") -> Mapping[str, Any]:
-    """What the file of a package says."""
-    return tomllib.loads(files(package).joinpath(file).read_text(encoding="utf-8"))
+    """Return the tables of a TOML file in a package."""
+    text = files(package).joinpath(file).read_text(encoding="utf-8")
+    return tomllib.loads(text)
 
 
 def filled(
     fields: Mapping[str, Any], numbers: Mapping[str, float], *names: str
 ) -> dict[str, Any]:
-    """The fields, with these numbers in place of ${name} in the texts `names`."""
-    given = {name: f"{number:g}" for name, number in numbers.items()}
-    return {
-        **fields,
-        **{
-            name: Template(fields[name]).substitute(given)
-            for name in names
-            if name in fields
-        },
+    """Return the fields, with the numbers in place of `${name}` in the texts of the fields `names`."""
+    number_texts = {name: f"{number:g}" for name, number in numbers.items()}
+    filled_texts = {
+        name: Template(fields[name]).substitute(number_texts)
+        for name in names
+        if name in fields
     }
+    return {**fields, **filled_texts}

@@ -8,7 +8,7 @@ UNKNOWN = "unknown"
 
 
 def duration(seconds: float) -> str:
-    """In at most two units; what two clocks make less than nothing is none."""
+    """Return a duration in at most two units, such as `2 min 25 s`; 0 s where two clocks make it negative."""
     if not math.isfinite(seconds):
         return UNKNOWN
     if round(seconds) < 60:
@@ -16,16 +16,13 @@ def duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
-    parts = [
-        f"{count} {unit}"
-        for count, unit in ((days, "d"), (hours, "h"), (minutes, "min"), (rest, "s"))
-        if count
-    ]
+    counts = {"d": days, "h": hours, "min": minutes, "s": rest}
+    parts = [f"{count} {unit}" for unit, count in counts.items() if count]
     return " ".join(parts[:2])
 
 
 def moment(seconds: float, form: str = "%Y-%m-%d %H:%M:%S UTC") -> str:
-    """A time in seconds since 1970; "unknown" of what no calendar has, as a damaged file may say."""
+    """Return a time in seconds since 1970 as text; "unknown" for one that no calendar has, as in a damaged file."""
     try:
         return datetime.fromtimestamp(seconds, UTC).strftime(form)
     except (ValueError, OverflowError, OSError):
@@ -33,16 +30,17 @@ def moment(seconds: float, form: str = "%Y-%m-%d %H:%M:%S UTC") -> str:
 
 
 def number_text(value: float) -> str:
-    """Whole from 100 on, else with three digits; never with an exponent."""
+    """Return a whole number from 100 on, else three digits; never an exponent."""
     if not math.isfinite(value):
         return UNKNOWN
-    if abs(value) >= 100 or float(value).is_integer():
+    is_whole = float(value).is_integer()
+    if is_whole or abs(value) >= 100:
         return f"{round(value):,}"  # an int has no minus before 0
     return f"{value:.3g}" if abs(value) >= 0.001 else "less than 0.001"
 
 
 def in_bytes(size: float) -> str:
-    """With the unit that an operator thinks in."""
+    """Return a size in bytes with the unit that an operator thinks in."""
     for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if size >= factor:
             return f"{number_text(size / factor)} {unit}"
@@ -50,19 +48,29 @@ def in_bytes(size: float) -> str:
 
 
 def quantity(value: float, unit: str) -> str:
-    """With its unit as people write it: seconds in minutes to days, bytes in KiB to GiB, a flag as yes or no."""
-    if special := {"seconds": duration, "bytes": in_bytes}.get(unit):
-        return special(value)
+    """Return a value with its unit as people write it.
+
+    Seconds become minutes to days, bytes KiB to GiB, a flag yes or no.
+    """
+    if unit == "seconds":
+        return duration(value)
+    if unit == "bytes":
+        return in_bytes(value)
     if unit == "flag":
         return "yes" if value else "no"
-    if unit in ("ratio", "percent"):
-        return f"{number_text(100 * value if unit == 'ratio' else value)} %"
-    return f"{number_text(value)} {unit.removesuffix('s') if value == 1 and unit.isalpha() else unit}".rstrip()
+    if unit == "ratio":
+        return f"{number_text(100 * value)} %"
+    if unit == "percent":
+        return f"{number_text(value)} %"
+    if value == 1 and unit.isalpha():
+        unit = unit.removesuffix("s")
+    return f"{number_text(value)} {unit}".rstrip()
 
 
 def some(names: Iterable[str], between: str = ", ", most: int = 3) -> str:
-    """Each once, in their order: the first, and how many more."""
-    names = [*dict.fromkeys(names)]
-    return between.join(
-        [*names[:most], *[f"{len(names) - most} more"] * (len(names) > most)]
-    )
+    """Return each name once, in order: the first `most`, and how many more there are."""
+    distinct = [*dict.fromkeys(names)]
+    parts = distinct[:most]
+    if len(distinct) > most:
+        parts.append(f"{len(distinct) - most} more")
+    return between.join(parts)

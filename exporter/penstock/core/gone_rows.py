@@ -1,4 +1,4 @@
-"""Rows that were listed once and are not now: one that comes back has not begun again."""
+"""Rows that were listed before and are not listed now: a row that comes back has not begun again."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,22 +8,22 @@ import numpy as np
 from penstock.core.table import Index, Keys, Mask, Matrix, Positions, positions
 
 FEW = 20_000
-"""So many rows are remembered however long they are gone."""
+"""So many rows are remembered, however long they are away."""
 MOST_LISTINGS = 20
-"""Where there are more, a row is forgotten that so many other listings lacked."""
+"""Where there are more, a row is forgotten after so many other listings without it."""
 MOST = 100_000
-"""Rows that are remembered; where more are gone, the last ones."""
+"""The most rows that are remembered; where more are away, those that left last."""
 NO_VALUES: Matrix = np.empty((0, 0))
 
 
 @dataclass(frozen=True, slots=True)
 class GoneRows:
-    """What is remembered of the rows that the last listing lacked.
+    """The rows that the last listing lacked.
 
     Attributes:
         keys: (rows,) ascending.
-        listings: (rows,) how many changes of the listing each has been away for.
-        values: (lines, rows) what each said last; without lines where only the keys matter.
+        listings: (rows,) for how many changes of the listing each has been away.
+        values: (lines, rows) the last values of each; without lines where only the keys matter.
     """
 
     keys: Keys = field(default_factory=lambda: np.empty(0, np.int64))
@@ -33,7 +33,7 @@ class GoneRows:
     def come_back(
         self, before: Index[Any], now: Index[Any]
     ) -> tuple[Positions, Positions]:
-        """Of those that the listing before lacked and `now` has: positions in `now`, and in what is remembered."""
+        """Return the rows that come back: their positions in `now`, and in `keys`."""
         if now is before or not len(self.keys):
             return np.empty(0, np.intp), np.empty(0, np.intp)
         new = now.new_since(before)
@@ -42,41 +42,52 @@ class GoneRows:
         return new[is_back], remembered[is_back]
 
     def after(
-        self, before: Index[Any], now: Index[Any], said: Matrix = NO_VALUES
+        self, before: Index[Any], now: Index[Any], last_values: Matrix = NO_VALUES
     ) -> "GoneRows":
-        """With the rows of `before` that `now` lacks, and without those that came back.
+        """Return the rows that `now` lacks: those of `before` too, and without those that came back.
 
         Args:
-            before: the listing before.
+            before: the last listing.
             now: the listing of this poll.
-            said: (lines, rows of `before`) what each said last; as many lines at each call.
+            last_values: (lines, rows of `before`) the values of each; as many lines at each call.
         """
         if now is before:
             return self
-        stay = (self.listings < MOST_LISTINGS) | (len(self.keys) <= FEW)
-        stay[self.come_back(before, now)[1]] = False
+        stay = self._rows_to_keep(before, now)
         left = has_left(before, now)
-        keys = np.concatenate([self.keys[stay], before.keys[left]])
-        listings = np.concatenate(
-            [self.listings[stay] + 1, np.zeros(np.count_nonzero(left), np.int64)]
+        no_listings = np.zeros(np.count_nonzero(left), np.int64)
+        values = NO_VALUES
+        if len(last_values):
+            values = last_values[:, left]
+            if len(self.keys):
+                values = np.concatenate([self.values[:, stay], values], axis=1)
+        rows = GoneRows(
+            np.concatenate([self.keys[stay], before.keys[left]]),
+            np.concatenate([self.listings[stay] + 1, no_listings]),
+            values,
         )
-        values = said[:, left] if len(said) else NO_VALUES
-        if len(said) and len(self.keys):
-            values = np.concatenate([self.values[:, stay], values], axis=1)
-        order = np.argsort(
-            keys, kind="stable"
-        )  # two ascending runs, which that is quick with
-        if len(keys) > MOST:
-            latest = np.argsort(listings, kind="stable")[:MOST]
-            order = latest[np.argsort(keys[latest])]
-        return GoneRows(
-            keys[order], listings[order], values[:, order] if len(said) else NO_VALUES
-        )
+        return rows.in_order()
+
+    def _rows_to_keep(self, before: Index[Any], now: Index[Any]) -> Mask:
+        """(rows,) Whether the row is still away, and not for too long."""
+        stay = (self.listings < MOST_LISTINGS) | (len(self.keys) <= FEW)
+        _, returned = self.come_back(before, now)
+        stay[returned] = False
+        return stay
+
+    def in_order(self) -> "GoneRows":
+        """Return the rows in ascending order of their keys; those that left last where there are too many."""
+        order = np.argsort(self.keys, kind="stable")  # quick with two ascending runs
+        if len(self.keys) > MOST:
+            latest = np.argsort(self.listings, kind="stable")[:MOST]
+            order = latest[np.argsort(self.keys[latest])]
+        values = self.values[:, order] if len(self.values) else NO_VALUES
+        return GoneRows(self.keys[order], self.listings[order], values)
 
 
 def has_left(before: Index[Any], now: Index[Any]) -> Mask:
     """(rows of `before`,) Whether `now` lacks it."""
-    known = now.positions_in(before)
+    origin = now.positions_in(before)
     left = np.ones(len(before), np.bool_)
-    left[known[known >= 0]] = False
+    left[origin[origin >= 0]] = False
     return left

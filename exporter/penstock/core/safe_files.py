@@ -79,13 +79,12 @@ def _open(path: Path, flags: int) -> int:
         raise
 
 
-def regular(found: os.stat_result) -> os.stat_result:
-    """Raises Unfit where it is no regular file."""
-    if not stat.S_ISREG(found.st_mode):
-        raise Unfit(
-            f"it is {_KINDS.get(stat.S_IFMT(found.st_mode), 'no regular file')}"
-        )
-    return found
+def regular(status: os.stat_result) -> os.stat_result:
+    """Return the status; raise Unfit where it is that of no regular file."""
+    if not stat.S_ISREG(status.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(status.st_mode), "no regular file")
+        raise Unfit(f"it is {kind}")
+    return status
 
 
 def write_all(descriptor: int, content: bytes) -> None:

@@ -1,4 +1,4 @@
-"""State by row, declared once: how it goes on from poll to poll, and over a restart of the agent, follows from that.
+"""State by row, declared once: from that follows how it goes on from poll to poll and over a restart of the agent.
 
 Each field of a `RowState` is a `column`, a `mask`, or `unindexed`.
 """
@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self, TypedDict, Unpack
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from penstock.core.table import Column, Index, Mask
+from penstock.core.table import Column, Index, Mask, Positions
 from penstock.core.windows import reindex
 
 
@@ -26,9 +26,15 @@ class By(StrEnum):
 class Declared:
     """How a field goes on.
 
-    fill: its value where nothing is known. lines: it is a matrix (lines, rows); 0: one column. outlives: a row that
-    begins a new life keeps it. carried: it is needed at the next poll; else it is filled until it is made. names: of
-    its columns in a checkpoint, none when it ends with the agent.
+    Attributes:
+        fill: Its value where nothing is known.
+        names: The names of its columns in a checkpoint; none where it ends with the agent.
+        dtype: Its type.
+        lines: It is a matrix (lines, rows); 0: one column.
+        outlives: A row that begins a new life keeps it.
+        carried: It is needed at the next poll; else it has the fill value until it is made again.
+        saved: It is in checkpoints.
+        counter: It is shown as a counter, or one rests on it.
     """
 
     fill: float
@@ -41,19 +47,17 @@ class Declared:
     counter: bool = False
 
     def filled(self, rows: int) -> NDArray[Any]:
-        """For so many rows; cannot be written to."""
-        return np.broadcast_to(
-            np.array(self.fill, self.dtype),
-            (self.lines, rows) if self.lines else (rows,),
-        )
+        """Return the fill value for so many rows; the array cannot be written to."""
+        shape = (self.lines, rows) if self.lines else (rows,)
+        return np.broadcast_to(np.array(self.fill, self.dtype), shape)
 
     def restored(self, columns: Mapping[str, Column], rows: int) -> NDArray[Any]:
-        """Of columns of a checkpoint, by so many rows; the fill value where a number or a column is missing."""
+        """Return the values from the columns of a checkpoint; the fill value where a number or a column is missing."""
         if not self.names:
             return self.filled(rows)
-        nothing = np.full(rows, np.nan)
-        values = np.stack([columns.get(name, nothing) for name in self.names])
-        values = np.where(np.isnan(values), self.fill, values).astype(self.dtype)
+        missing = np.full(rows, np.nan)
+        saved = np.stack([columns.get(name, missing) for name in self.names])
+        values = np.where(np.isnan(saved), self.fill, saved).astype(self.dtype)
         return values if self.lines else values[0]
 
 
@@ -74,13 +78,12 @@ def column(
     counter: bool = False,
     **how: Unpack[How],
 ) -> NDArray[Any]:
-    """One number per row, or `lines` of them; see `Declared`.
+    """Declare one number per row, or `lines` of them; see `Declared`.
 
-    stored_as: the names in a checkpoint, else `STORED_AS` and the field's name, with the number of the line.
+    stored_as: The names in a checkpoint; else these are `STORED_AS` and the field's name, with the number of the line.
     """
-    names = (
-        ((stored_as,) if stored_as else ()) if isinstance(stored_as, str) else stored_as
-    )
+    names = (stored_as,) if isinstance(stored_as, str) else stored_as
+    names = tuple(name for name in names if name)
     declared = Declared(fill, names, dtype, counter=counter, **how)
     empty = declared.filled(0).copy()
     made: NDArray[Any] = field(
@@ -92,136 +95,157 @@ def column(
 def counter(
     fill: float = np.nan, *, stored_as: str | tuple[str, ...] = (), **how: Unpack[How]
 ) -> NDArray[np.float64]:
-    """A column that is shown as a counter, or that one rests on: each change is recorded at once."""
+    """Declare a column that is shown as a counter, or that a counter rests on: each change is recorded at once."""
     return column(fill, stored_as=stored_as, counter=True, **how)
 
 
 def mask(*, stored_as: str = "", **how: Unpack[How]) -> Mask:
-    """Yes or no per row, no where nothing is known."""
+    """Declare yes or no per row; no where nothing is known."""
     return column(0.0, np.bool_, stored_as=stored_as, **how)
 
 
 def unindexed(made: Callable[[], Any]) -> Any:
-    """What is not by row: reindexing and restoring leave it as it is, and nothing saves it."""
+    """Declare a field that is not by row: reindexing and restoring leave it as it is, and nothing saves it."""
     return field(default_factory=made, metadata={"declared": None})
 
 
 @dataclass(frozen=True, slots=True)
 class RowState:
-    """What is known of each row of `index`."""
+    """What is known about each row of `index`."""
 
     index: Index[Any] = field(default_factory=Index.empty)
 
     BY: ClassVar[By | None] = None
-    """What the rows are; None where nothing of it outlives the agent."""
+    """What the rows are; None where the state ends with the agent."""
     STORED_AS: ClassVar[str] = ""
     """What the names of its columns in a checkpoint begin with."""
 
-    def reindexed(self, index: Index[Any], known: Mask | None = None) -> Self:
-        """A new row has the fill values. known: rows in the same life; the others keep only what outlives it."""
-        begun = np.empty(0, np.intp) if known is None else np.flatnonzero(~known)
-        if index is self.index and not len(begun):
+    def reindexed(self, index: Index[Any], goes_on: Mask | None = None) -> Self:
+        """Return the state by the rows of another index; a new row has the fill values.
+
+        goes_on: (rows of `index`,) Whether the row is in the same life; the others keep only what outlives it.
+        """
+        beginning = np.empty(0, np.intp)
+        if goes_on is not None:
+            beginning = np.flatnonzero(~goes_on)
+        if index is self.index and not len(beginning):
             return self
-        moved: dict[str, Any] = {}
-        for name, one in declared(type(self)).items():
-            if not one.carried:
-                moved[name] = one.filled(len(index))
-                continue
-            values = reindex(index, self.index, getattr(self, name), one.fill)
-            if len(begun) and not one.outlives:
-                values = values.copy() if index is self.index else values
-                values[..., begun] = one.fill
-            moved[name] = values
-        return replace(self, index=index, **moved)
+        moved = {
+            name: self._moved(name, declaration, index, beginning)
+            for name, declaration in declared(type(self)).items()
+        }
+        changes: dict[str, Any] = {"index": index, **moved}
+        return replace(self, **changes)
+
+    def _moved(
+        self,
+        name: str,
+        declaration: Declared,
+        index: Index[Any],
+        beginning: Positions,
+    ) -> NDArray[Any]:
+        """Return a field by the rows of another index. beginning: positions of the rows that begin a new life."""
+        if not declaration.carried:
+            return declaration.filled(len(index))
+        values = reindex(index, self.index, getattr(self, name), declaration.fill)
+        if len(beginning) and not declaration.outlives:
+            if index is self.index:
+                values = values.copy()
+            values[..., beginning] = declaration.fill
+        return values
 
     def begun_anew(self) -> Self:
-        """Every row begins a new life."""
+        """Return the state in which every row begins a new life."""
         return self.reindexed(self.index, np.zeros(len(self.index), np.bool_))
 
     def saved(self) -> dict[str, Column]:
-        """What outlives the agent, by the names in a checkpoint."""
-        found: dict[str, Column] = {}
-        for name, one in declared(type(self)).items():
-            if one.names:
-                lines = np.atleast_2d(getattr(self, name)).astype(
-                    np.float64, copy=False
-                )
-                found |= dict(zip(one.names, lines, strict=True))
-        return found
+        """Return the columns that outlive the agent, by their names in a checkpoint."""
+        columns: dict[str, Column] = {}
+        for name, declaration in declared(type(self)).items():
+            if declaration.names:
+                values = getattr(self, name).astype(np.float64, copy=False)
+                lines = np.atleast_2d(values)
+                columns |= dict(zip(declaration.names, lines, strict=True))
+        return columns
 
     def restored(self, index: Index[Any], columns: Mapping[str, Column]) -> Self:
-        """From columns by the rows of `index`, with what is not by row; as it is where none of them is its own."""
+        """Return the state from the columns of a checkpoint, by the rows of `index`; as it is where none is its own.
+
+        Fields that are not by row stay as they are.
+        """
         own = declared(type(self))
-        if not any(name in columns for one in own.values() for name in one.names):
+        names = {name for declaration in own.values() for name in declaration.names}
+        if names.isdisjoint(columns):
             return self
-        values: dict[str, Any] = {
-            name: one.restored(columns, len(index)) for name, one in own.items()
+        changes: dict[str, Any] = {
+            name: declaration.restored(columns, len(index))
+            for name, declaration in own.items()
         }
-        return replace(self, index=index, **values)
+        changes["index"] = index
+        return replace(self, **changes)
 
 
 _DECLARED: dict[type[RowState], Mapping[str, Declared]] = {}
 
 
 def declared(kind: type[RowState]) -> Mapping[str, Declared]:
-    """The fields of a kind of state that are by row; TypeError where a declaration is missing."""
+    """Return the fields of a kind of state that are by row; raise TypeError where a declaration is missing."""
     if kind not in _DECLARED:
-        said = {
-            one.name: one.metadata.get("declared", one)
-            for one in fields(kind)
-            if one.name != "index"
+        by_name = {
+            part.name: part.metadata.get("declared", part)
+            for part in fields(kind)
+            if part.name != "index"
         }
         _DECLARED[kind] = {
-            name: _named(kind, name, one)
-            for name, one in said.items()
-            if one is not None
+            name: _named(kind, name, declaration)
+            for name, declaration in by_name.items()
+            if declaration is not None
         }
     return _DECLARED[kind]
 
 
-def _named(kind: type[RowState], name: str, one: object) -> Declared:
-    """With the names of its columns in a checkpoint."""
-    if not isinstance(one, Declared):
+def _named(kind: type[RowState], name: str, declaration: object) -> Declared:
+    """Return the declaration of a field with the names of its columns in a checkpoint."""
+    if not isinstance(declaration, Declared):
         raise TypeError(
             f"{kind.__name__}.{name} is neither column nor mask nor unindexed"
         )
-    if not one.saved or (
-        kind.BY is None and "BY" in vars(kind)
-    ):  # BY = None: saved where it is of other rows
-        return replace(one, names=())
+    # BY = None, said by the kind itself: its state is saved by another kind, where it is by other rows.
+    is_saved_elsewhere = kind.BY is None and "BY" in vars(kind)
+    if not declaration.saved or is_saved_elsewhere:
+        return replace(declaration, names=())
     if kind.BY is None:
         raise TypeError(
             f"{kind.__name__}.{name} is saved, but BY does not say by which rows"
         )
-    if one.names:
-        return one
-    whole = kind.STORED_AS + name
-    return replace(
-        one,
-        names=tuple(f"{whole}_{line}" for line in range(one.lines))
-        if one.lines
-        else (whole,),
-    )
+    if declaration.names:
+        return declaration
+    stored_as = kind.STORED_AS + name
+    names = [f"{stored_as}_{line}" for line in range(declaration.lines)]
+    return replace(declaration, names=tuple(names) or (stored_as,))
 
 
 def row_states(value: Any) -> Iterator[RowState]:
-    """All state by row that a dataclass is made of."""
+    """Return all state by row that a dataclass is made of."""
     if isinstance(value, RowState):
         yield value
     elif is_dataclass(value):
-        for one in fields(value):
-            yield from row_states(getattr(value, one.name))
+        for part in fields(value):
+            yield from row_states(getattr(value, part.name))
 
 
 def with_restored(
     value: Any, tables: Mapping[By, tuple[Index[Any], Mapping[str, Column]]]
 ) -> Any:
-    """A dataclass with all state by row that it is made of restored: by which rows, and from which columns."""
+    """Return a dataclass with all state by row that it is made of restored.
+
+    tables: The rows, and the columns of a checkpoint.
+    """
     if isinstance(value, RowState):
         return value if value.BY is None else value.restored(*tables[value.BY])
     if not is_dataclass(value) or isinstance(value, type):
         return value
-    parts = {one.name: getattr(value, one.name) for one in fields(value)}
-    again = {name: with_restored(part, tables) for name, part in parts.items()}
-    changed = {name: part for name, part in again.items() if part is not parts[name]}
+    parts = {part.name: getattr(value, part.name) for part in fields(value)}
+    restored = {name: with_restored(part, tables) for name, part in parts.items()}
+    changed = {name: part for name, part in restored.items() if part is not parts[name]}
     return replace(value, **changed) if changed else value

@@ -21,48 +21,56 @@ Column = NDArray[np.float64]
 """One number per row; NaN = missing (the broker did not say, or its version lacks it). Never 0 for missing."""
 
 Mask = NDArray[np.bool_]
-"""Yes or no per row; or of shape (lines, rows)."""
+"""(rows,) or (lines, rows) Yes or no."""
 Matrix = NDArray[np.float64]
-"""Of shape (lines, rows)."""
+"""(lines, rows) Numbers."""
 
 SLACK = 64
-"""By how much what is known by a name may be beyond a multiple of what is there, before what is gone is forgotten."""
+"""So many more names may be remembered than a multiple of those in use, before the others are forgotten."""
 
-BUCKETS = 2**16  # of hashes, by which rows are found before their texts are compared
+BUCKETS = 2**16
+"""Buckets of hashes: rows are found by them before their texts are compared."""
 
 ROWS_AT_ONCE = 5_000
-"""Rows, as objects, that are moved in one go: half a millisecond."""
+"""So many rows, as objects, are moved in one go: that takes half a millisecond."""
 
 Keys = NDArray[np.int64]
 Positions = NDArray[np.intp]
 
-FEW = 10  # values: one in so many
+FEW = 10
+"""Values are few if they are less than one in so many."""
 
 PIECE = 250
-"""Rows at which long work on texts and objects is cut: one call into C keeps Python's lock until it returns."""
+"""Long work on texts and objects is cut after so many rows: one call into C keeps Python's lock until it returns."""
 
 
 def pieces(size: int, most: int = PIECE) -> Iterator[slice]:
-    """The ranges of at most so many that are 0 to `size`."""
+    """Return the ranges that 0 to `size` is cut into, each of at most so many.
+
+    For example `pieces(5, 2)`: 0 to 2, 2 to 4, 4 to 5.
+    """
     return (slice(start, min(start + most, size)) for start in range(0, size, most))
 
 
 def looked_up(
-    known: Mapping[KnownT, int], texts: Sequence[KnownT]
+    numbers: Mapping[KnownT, int], texts: Sequence[KnownT]
 ) -> NDArray[np.int64]:
-    """What is known by each of the texts, -1 where nothing is."""
-    found = np.empty(len(texts), np.int64)
-    for some in pieces(len(texts)):
-        found[some] = np.fromiter(map(known.get, texts[some], repeat(-1)), np.int64)
-    return found
+    """(texts,) The number of each text, -1 where it has none."""
+    result = np.empty(len(texts), np.int64)
+    for piece in pieces(len(texts)):
+        values = map(numbers.get, texts[piece], repeat(-1))
+        result[piece] = np.fromiter(values, np.int64)
+    return result
 
 
 class Index(Generic[RowT]):
-    """The things of one kind seen in one poll, ascending by key.
+    """The things of one kind at one poll, ascending by key.
 
-    keys: int64, unique, ascending; the identity of a thing for as long as it lives.
-    rows: object array, the identity values (names, texts) of each thing; the same object while nothing in it changes.
-    origin: position of each row in the index that this one follows, -1 where the row is new or its text changed.
+    Attributes:
+        keys: (rows,) unique, ascending: the identity of a thing for as long as it lives.
+        rows: (rows,) The names and texts of each thing, as an object: the same object while nothing in it changes.
+        origin: (rows,) The position of each row in the index that this one follows, -1 where the row is new or its text
+            has changed.
     """
 
     __slots__ = ("_located", "_of_rows", "_parent", "_token", "keys", "origin", "rows")
@@ -83,12 +91,10 @@ class Index(Generic[RowT]):
         self._located: tuple[object, Positions, Positions] | None = None
 
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
-        """Without what is computed of the rows: another process numbers texts otherwise."""
-        kept = ("keys", "rows", "origin", "_parent", "_token")
-        return None, {name: getattr(self, name) for name in kept} | {
-            "_of_rows": {},
-            "_located": None,
-        }
+        """Return the state without the numbers of the rows: another process has other hashes of texts."""
+        names = ("keys", "rows", "origin", "_parent", "_token")
+        state = {name: getattr(self, name) for name in names}
+        return None, state | {"_of_rows": {}, "_located": None}
 
     @classmethod
     def empty(cls) -> "Index[RowT]":
@@ -98,10 +104,10 @@ class Index(Generic[RowT]):
 
     @classmethod
     def of(cls, rows: Sequence[RowT]) -> "Index[RowT]":
-        """An index of its own, keys 0…n-1; for tests and for tables too small to care."""
-        return cls.empty().advance(
-            np.arange(len(rows), dtype=np.int64), lambda new: [rows[i] for i in new]
-        )[0]
+        """Return an index that follows no other, with keys 0…n-1; for tests and for small tables."""
+        keys = np.arange(len(rows), dtype=np.int64)
+        index, _ = cls.empty().advance(keys, lambda new: [rows[row] for row in new])
+        return index
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -110,7 +116,7 @@ class Index(Generic[RowT]):
         return iter(self.rows.tolist())
 
     def follows(self, other: "Index[RowT]") -> bool:
-        """Whether `origin` speaks about positions in `other`."""
+        """Return whether `origin` has positions in `other`."""
         return self._parent is other._token  # noqa: SLF001
 
     def advance(
@@ -120,99 +126,124 @@ class Index(Generic[RowT]):
         *,
         changed: Keys | None = None,
     ) -> tuple["Index[RowT]", Positions]:
-        """The index of the next poll, and the order that brings columns which are sorted as `keys` are into its order.
+        """Return the index of the next poll, and the order that brings columns from the order of `keys` into its own.
 
-        keys: int64 in any order; a key that occurs twice counts once, the first.
-        make: called once with the positions in `keys` of those that are new; returns their rows in that order.
-        changed: keys whose rows must be made again, though known.
-        Returns this very index when nothing came, went or changed.
+        Args:
+            keys: The keys of the poll, in any order; a key that occurs twice counts once, the first.
+            make: Called once with the positions in `keys` of those that are new; returns their rows in that order.
+            changed: Keys whose rows must be made again, though they are known.
+
+        Returns:
+            This very index where no thing came, went or changed.
         """
         ordered, order = ascending(keys)
-        if (changed is None or not len(changed)) and np.array_equal(ordered, self.keys):
+        has_changes = changed is not None and len(changed) > 0
+        if not has_changes and np.array_equal(ordered, self.keys):
             return self, order
         origin = self.positions(ordered)
-        if changed is not None and len(changed):
+        if has_changes:
             origin[np.isin(ordered, changed)] = -1
-        known = origin >= 0
         fresh = np.flatnonzero(origin < 0)
         if len(ordered) == len(self.keys) and not len(fresh):
             return self, order
-        rows = np.empty(len(ordered), np.object_)
-        for some in pieces(len(rows), ROWS_AT_ONCE):
-            here = known[some]
-            rows[some][here] = self.rows[origin[some][here]]
+        rows = self._rows_at(origin)
         for position, row in zip(fresh, make(order[fresh].tolist()), strict=True):
             rows[position] = row
         index: Index[RowT] = Index(ordered, rows, origin, self._token)
-        for name, (number, column) in [
-            *self._of_rows.items()
-        ]:  # look-ups may add some meanwhile
-            moved = take_or_fill(column, origin, np.nan, fresh)
-            moved[fresh] = [number(row) for row in rows[fresh]]
-            index._of_rows[name] = number, moved
+        index._of_rows = self._numbers_at(origin, rows, fresh)
         return index, order
 
+    def _rows_at(self, origin: Positions) -> NDArray[np.object_]:
+        """Return the rows at these positions; None where the position is -1."""
+        rows = np.empty(len(origin), np.object_)
+        for piece in pieces(len(rows), ROWS_AT_ONCE):
+            positions = origin[piece]
+            is_known = positions >= 0
+            rows[piece][is_known] = self.rows[positions[is_known]]
+        return rows
+
+    def _numbers_at(
+        self, origin: Positions, rows: NDArray[np.object_], fresh: Positions
+    ) -> dict[str, tuple[Callable[[RowT], float], Column]]:
+        """Return the numbers that are remembered by row, for the rows of the next index.
+
+        Args:
+            origin: (next rows,) The position of each here, -1 where it is new.
+            rows: (next rows,) Themselves.
+            fresh: The positions of those that are new.
+        """
+        remembered = [*self._of_rows.items()]  # look-ups may add some meanwhile
+        carried: dict[str, tuple[Callable[[RowT], float], Column]] = {}
+        for name, (number, column) in remembered:
+            values = take_or_fill(column, origin, np.nan, fresh)
+            values[fresh] = [number(row) for row in rows[fresh]]
+            carried[name] = number, values
+        return carried
+
     def column(self, name: str, number: Callable[[RowT], float]) -> Column:
-        """`number` of each row, as a column; computed once in the life of a row, and kept under `name`."""
+        """(rows,) The number of each row. It is computed once in the life of a row, and remembered under `name`."""
         if name not in self._of_rows:
-            self._of_rows[name] = (
-                number,
-                np.fromiter(map(number, self.rows), np.float64, len(self.rows)),
-            )
+            values = np.fromiter(map(number, self.rows), np.float64, len(self.rows))
+            self._of_rows[name] = number, values
         return self._of_rows[name][1]
 
     def where(
-        self, name: str, what: Callable[[RowT], Hashable], wanted: AbstractSet[Any]
+        self, name: str, value_of: Callable[[RowT], Hashable], wanted: AbstractSet[Any]
     ) -> Positions:
-        """Positions of the rows of which `what` is one of those `wanted`.
+        """Return the positions of the rows whose value is one of those that are wanted.
 
-        Most are found apart by a bucket, which is computed once in the life of a row and kept under `name`.
+        Most rows are ruled out by a bucket, which is computed once in the life of a row and remembered under `name`.
         """
         if not wanted:
             return np.empty(0, np.intp)
-        buckets = self.column(name, lambda row: hash(what(row)) % BUCKETS)
-        sought = np.zeros(BUCKETS, np.bool_)
-        sought[[hash(one) % BUCKETS for one in wanted]] = True
-        at = np.flatnonzero(sought[buckets.astype(np.intp)])
-        return at[np.array([what(row) in wanted for row in self.rows[at]], np.bool_)]
+        buckets = self.column(name, lambda row: hash(value_of(row)) % BUCKETS)
+        is_wanted_bucket = np.zeros(BUCKETS, np.bool_)
+        is_wanted_bucket[[hash(value) % BUCKETS for value in wanted]] = True
+        candidates = np.flatnonzero(is_wanted_bucket[buckets.astype(np.intp)])
+        is_wanted = [value_of(row) in wanted for row in self.rows[candidates]]
+        return candidates[np.array(is_wanted, np.bool_)]
 
     def positions_in(self, before: "Index[RowT]") -> Positions:
-        """Position of each key in `before`, -1 where it is new: who is the same thing, even if its text has changed."""
+        """(rows,) The position of each thing in `before`, -1 where it is new; its text may have changed."""
         return self._located_in(before)[1]
 
     def new_since(self, before: "Index[RowT]") -> Positions:
-        """Where `positions_in` is -1."""
+        """Return the positions of the things that are not in `before`."""
         return self._located_in(before)[2]
 
     def _located_in(self, before: "Index[RowT]") -> tuple[object, Positions, Positions]:
+        """Return the token of `before`, the positions of `positions_in` and those of `new_since`."""
         if self._located is None or self._located[0] is not before._token:  # noqa: SLF001
-            fresh = (
-                np.flatnonzero(self.origin < 0)
-                if self.follows(before)
-                else np.arange(len(self))
-            )
-            at = self.origin.copy()
-            at[fresh] = before.positions(self.keys[fresh])
-            self._located = before._token, at, np.flatnonzero(at < 0)  # noqa: SLF001
+            positions = self._positions_by_key(before)
+            new = np.flatnonzero(positions < 0)
+            self._located = before._token, positions, new  # noqa: SLF001
         return self._located
 
+    def _positions_by_key(self, before: "Index[RowT]") -> Positions:
+        """(rows,) The position of each key in `before`, -1 where it is not there."""
+        if not self.follows(before):
+            return before.positions(self.keys)
+        # Only rows without an origin need a search: their text may have changed.
+        searched = np.flatnonzero(self.origin < 0)
+        positions = self.origin.copy()
+        positions[searched] = before.positions(self.keys[searched])
+        return positions
+
     def positions(self, keys: Keys) -> Positions:
-        """Position of each key, -1 where it is not here."""
+        """(keys,) The position of each key, -1 where it is not here."""
         return positions(self.keys, keys)
 
     def unchanged_in(self, before: "Index[RowT]") -> Positions:
-        """Position of each row in `before`, -1 where the row is new or its text another."""
+        """(rows,) The position of each row in `before`, -1 where it is new or has another text."""
         if self.follows(before):
             return self.origin
-        at = before.positions(self.keys)
-        known = np.flatnonzero(at >= 0)
+        positions = before.positions(self.keys)
+        shared = np.flatnonzero(positions >= 0)
         # An index that started again (another broker process) may use the same keys for other things.
-        differs = [
-            row != then
-            for row, then in zip(self.rows[known], before.rows[at[known]], strict=True)
-        ]
-        at[known[np.array(differs, np.bool_)]] = -1
-        return at
+        pairs = zip(self.rows[shared], before.rows[positions[shared]], strict=True)
+        differs = np.array([row != row_before for row, row_before in pairs], np.bool_)
+        positions[shared[differs]] = -1
+        return positions
 
     def carry(
         self,
@@ -220,34 +251,33 @@ class Index(Generic[RowT]):
         values: NDArray[CarriedT],
         fill: CarriedT | float | None,
     ) -> NDArray[CarriedT]:
-        """`values`, in the order of the rows of `before`, in that of this index; `fill` where a row is new."""
+        """Return values by the rows of `before` in the order of this index; `fill` where a row is new."""
         if before is self:
             return values
         return take_or_fill(values, self.unchanged_in(before), fill)
 
 
 def positions(ascending: Keys, keys: Keys) -> Positions:
-    """Position of each of `keys` in `ascending`, -1 where it is not there."""
+    """(keys,) The position of each of `keys` in `ascending`, -1 where it is not there."""
     if not len(ascending):
         return np.full(len(keys), -1, np.intp)
     if np.array_equal(ascending, keys):
         return np.arange(len(keys))
-    at = np.minimum(np.searchsorted(ascending, keys), len(ascending) - 1)
-    return np.where(ascending[at] == keys, at, -1)
+    last = len(ascending) - 1
+    candidates = np.minimum(np.searchsorted(ascending, keys), last)
+    return np.where(ascending[candidates] == keys, candidates, -1)
 
 
 def ascending(keys: Keys) -> tuple[Keys, Positions]:
-    """`keys` in their order, each once, and where each occurred first."""
+    """Return the keys in ascending order, each once, and the position at which each occurs first."""
     if (keys[1:] > keys[:-1]).all():  # as a broker lists them
         return keys, np.arange(len(keys))
     order = np.argsort(keys)
     ordered = keys[order]
-    # A sort that keeps the order of equals takes five times as long.
-    return (
-        (ordered, order)
-        if (ordered[1:] > ordered[:-1]).all()
-        else np.unique(keys, return_index=True)
-    )
+    if (ordered[1:] > ordered[:-1]).all():
+        return ordered, order
+    # A key occurs twice. A sort that keeps the order of equals takes five times as long.
+    return np.unique(keys, return_index=True)
 
 
 def take_or_fill(
@@ -256,20 +286,35 @@ def take_or_fill(
     fill: Any,
     new: Positions | None = None,
 ) -> NDArray[CarriedT]:
-    """`values` at the positions `origin` along the last axis, `fill` where that is -1 (`new`, if known)."""
+    """Return the values at the positions `origin` along the last axis; `fill` where the position is -1.
+
+    For example `take_or_fill([5, 6], [1, -1, 0], 9)`: 6, 9, 5.
+
+    Args:
+        values: (…, rows before)
+        origin: (rows,) The position of each row before, -1 where it is new.
+        fill: The value of new rows.
+        new: Where the origin is -1, if the caller knows.
+    """
     if not values.shape[-1]:
         return np.full((*values.shape[:-1], len(origin)), fill, values.dtype)
     # Nearly all rows are known: one take and a few corrections cost a third of two masks.
     moved = values.take(origin, axis=-1)
-    moved[..., np.flatnonzero(origin < 0) if new is None else new] = fill
+    if new is None:
+        new = np.flatnonzero(origin < 0)
+    moved[..., new] = fill
     return moved
 
 
 def put(
     values: NDArray[CarriedT], where: Mask | np.bool_, numbers: Any
 ) -> NDArray[CarriedT]:
-    """`values`, but `numbers` (one, or as many) `where` that is so; the very array where it never is."""
-    if not (count := np.count_nonzero(where)):
+    """Return the values with `numbers` at the places `where`; the very array where there is no such place.
+
+    For example `put([5, 6], [False, True], 9)`: 5, 9. numbers: one, or as many as values.
+    """
+    count = np.count_nonzero(where)
+    if not count:
         return values
     if FEW * count > values.size:
         return np.where(where, numbers, values)
@@ -280,33 +325,41 @@ def put(
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """`at`: position in `target` of what each row of `source` names by key, -1 where it is not there."""
+    """From the rows of one index to those of another that they name.
+
+    Attributes:
+        source: The rows that name others.
+        target: The rows that are named.
+        at: (source rows,) The position in `target` of the row that each names, -1 where it is not there.
+    """
 
     source: Index[Any] = field(default_factory=Index.empty)
     target: Index[Any] = field(default_factory=Index.empty)
     at: Positions = field(default_factory=lambda: np.empty(0, np.intp))
 
     def advance(self, source: Index[Any], target: Index[Any], keys: Keys) -> "Join":
-        """The join of the next poll. keys: what each row of `source` names, by `target.keys`."""
+        """Return the join of the next poll. keys: (source rows,) the key in `target` that each row names."""
         if not len(target):
             return Join(source, target, np.full(len(source), -1, np.intp))
-        at = self.at
+        positions = self.at
         if source is not self.source:
-            at = take_or_fill(
-                at, source.positions_in(self.source), -1, source.new_since(self.source)
-            )
+            origin = source.positions_in(self.source)
+            new = source.new_since(self.source)
+            positions = take_or_fill(positions, origin, -1, new)
         if target is not self.target:
-            at = np.append(target.positions(self.target.keys), -1)[at]
-        # Nearly all name the same as before: to look is a tenth of searching.
-        elsewhere = np.flatnonzero((target.keys[at] != keys) | (at < 0))
-        if len(elsewhere):
-            at = at.copy()
-            at[elsewhere] = target.positions(keys[elsewhere])
-        return Join(source, target, at)
+            moved_to = np.append(target.positions(self.target.keys), -1)
+            positions = moved_to[positions]
+        # Nearly all name the same row as before: to compare is a tenth of searching.
+        is_wrong = (target.keys[positions] != keys) | (positions < 0)
+        searched = np.flatnonzero(is_wrong)
+        if len(searched):
+            positions = positions.copy()
+            positions[searched] = target.positions(keys[searched])
+        return Join(source, target, positions)
 
 
 def declared(names: str) -> frozenset[str]:
-    """For `COLUMNS` of a type of rows: its columns' names, divided by blanks."""
+    """Return the names of columns, for `COLUMNS` of a type of rows. names: divided by blanks."""
     return frozenset(names.split())
 
 
@@ -316,8 +369,10 @@ class UnknownColumn(KeyError):
 
 @dataclass(frozen=True, slots=True)
 class Table(Generic[RowT]):
-    """An index and its columns, each as long as the index. A column that is not there is missing as a whole; one that
-    the rows' type does not declare in its `COLUMNS` raises UnknownColumn.
+    """An index and its columns, each as long as the index.
+
+    A column that is not there is missing as a whole; one that the rows' type does not declare in its `COLUMNS` raises
+    UnknownColumn.
     """
 
     index: Index[RowT]
@@ -333,7 +388,7 @@ class Table(Generic[RowT]):
         return False
 
     def __getitem__(self, name: str) -> Column:
-        """The column, all NaN when it is missing."""
+        """(rows,) The column; all NaN where it is missing."""
         column = self.columns.get(name)
         if column is not None:
             return column
@@ -341,39 +396,41 @@ class Table(Generic[RowT]):
         return np.full(len(self.index), np.nan)
 
     def _check(self, name: str) -> None:
-        """Raises UnknownColumn. Of an empty table, and of rows that declare nothing, any column may be missing."""
-        if len(self.index):
-            rows = type(self.index.rows[0])
-            columns = getattr(rows, "COLUMNS", (name,))
-            if name not in columns:
-                near = " or ".join(difflib.get_close_matches(name, columns))
-                hint = f"; did you mean {near}?" if near else ""
-                raise UnknownColumn(f"{rows.__name__} has no column {name!r}{hint}")
+        """Raise UnknownColumn where the rows do not declare the column; an empty table may lack any column."""
+        if not len(self.index):
+            return
+        kind = type(self.index.rows[0])
+        columns = getattr(kind, "COLUMNS", (name,))
+        if name not in columns:
+            similar = " or ".join(difflib.get_close_matches(name, columns))
+            hint = f"; did you mean {similar}?" if similar else ""
+            raise UnknownColumn(f"{kind.__name__} has no column {name!r}{hint}")
 
 
 class KeyAllocator(Generic[KnownT]):
-    """Keys for things known by a text, or by labels: the same one has the same key for as long as it is in use."""
+    """Keys for texts, or for labels: the same text has the same key for as long as it is in use."""
 
     def __init__(self) -> None:
         self._keys: dict[KnownT, int] = {}
         self._next = 0
 
     def __call__(self, texts: Sequence[KnownT]) -> Keys:
-        """int64 keys of `texts`, which are all that are in use; one not seen before gets one higher than all so far."""
+        """(texts,) The keys of all texts that are in use; a new text gets a key above all that were given so far."""
         keys = self.give(texts)
         self.keep(keys)
         return keys
 
     def give(self, texts: Sequence[KnownT]) -> Keys:
-        """The same of some of the texts that are in use."""
-        found = self.find(texts)
-        for at in np.flatnonzero(found < 0).tolist():
-            found[at] = key = self._keys.setdefault(texts[at], self._next)
+        """(texts,) The keys of some of the texts that are in use."""
+        keys = self.find(texts)
+        for position in np.flatnonzero(keys < 0).tolist():
+            key = self._keys.setdefault(texts[position], self._next)
+            keys[position] = key
             self._next += key == self._next
-        return found
+        return keys
 
     def keep(self, keys: Keys) -> None:
-        """Forget all but `keys`, once those are the lesser part."""
+        """Forget all keys but these, once they are less than half of those that are remembered."""
         if len(self._keys) > 2 * len(keys) + SLACK:
             in_use = set(keys.tolist())
             self._keys = {
@@ -381,5 +438,5 @@ class KeyAllocator(Generic[KnownT]):
             }
 
     def find(self, texts: Sequence[KnownT]) -> Keys:
-        """int64 keys of `texts`, -1 where a text has none."""
+        """(texts,) The key of each text, -1 where it has none."""
         return looked_up(self._keys, texts)

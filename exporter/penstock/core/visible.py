@@ -1,4 +1,4 @@
-"""The one safe form of text for terminals and logs: characters of a name may steer a terminal, or show nothing."""
+"""The one safe form of text for terminals and logs: characters in a name may steer a terminal, or be invisible."""
 
 import re
 
@@ -11,20 +11,24 @@ _SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 def visible(text: str) -> str:
     r"""
-    `text` in one line of characters that are all seen; the others as JSON has them: `\n`, `\u001b`, `\u202e`.
+    Return the text in one line of characters that are all seen; the others as JSON has them: `\n`, `\u001b`, `\u202e`.
 
-    Only the space remains of spaces. What is visible already comes back as it is, a backslash too.
+    Of all spaces only the usual one remains. A text that is visible already comes back as it is, with its backslashes.
     """
     if text.isprintable() and not _BLANK.search(text):
         return text
-    return "".join(
-        one if one.isprintable() and not _BLANK.match(one) else _escaped(one)
-        for one in text
-    )
+    return "".join(map(_visible_character, text))
 
 
-def _escaped(one: str) -> str:
-    units = one.encode("utf-16-be", "surrogatepass").hex()
-    return _SHORT.get(one) or "".join(
-        f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4)
-    )
+def _visible_character(character: str) -> str:
+    """Return a character that is seen as it is, and any other escaped."""
+    if character.isprintable() and not _BLANK.match(character):
+        return character
+    return _SHORT.get(character) or _escaped(character)
+
+
+def _escaped(character: str) -> str:
+    """Return the character as JSON escapes it: its units of UTF-16, four hexadecimal digits each."""
+    digits = character.encode("utf-16-be", "surrogatepass").hex()
+    units = [digits[start : start + 4] for start in range(0, len(digits), 4)]
+    return "".join(f"\\u{unit}" for unit in units)

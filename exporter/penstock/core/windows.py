@@ -21,12 +21,17 @@ T = TypeVar("T", bound=np.generic)
 
 
 def since(holds: Mask, before: Column, now: Column | float) -> Column:
-    """Since when `holds`, NaN where it does not; before: the same at the poll before."""
+    """(rows,) Since when it holds; NaN where it does not hold.
+
+    Args:
+        holds: (rows,) Whether it holds at this poll.
+        before: (rows,) Since when it held at the last poll; NaN where it did not.
+        now: The time of this poll, of all rows or of each.
+    """
     changed = np.flatnonzero(holds == np.isnan(before))
+    begin = np.broadcast_to(now, before.shape)[changed]
     after = before.copy()
-    after[changed] = np.where(
-        holds[changed], np.broadcast_to(now, after.shape)[changed], np.nan
-    )
+    after[changed] = np.where(holds[changed], begin, np.nan)
     return after
 
 
@@ -36,16 +41,15 @@ def reindex(
     values: NDArray[T],
     fill: T | float | bool | None,
 ) -> NDArray[T]:
-    """`values`, whose last axis follows `before`, by `index`; `fill` where a thing, not only its text, is new."""
+    """(…, rows) Values by the rows of `before` in the order of `index`; `fill` where the thing itself is new."""
     if index is before:
         return values
-    return take_or_fill(
-        values, index.positions_in(before), fill, index.new_since(before)
-    )
+    origin = index.positions_in(before)
+    return take_or_fill(values, origin, fill, index.new_since(before))
 
 
 def longer(start: Column, now: float, than: Column | float) -> Mask:
-    """Whether it has lasted for at least `than` seconds; never where it does not hold (NaN)."""
+    """(rows,) Whether it has lasted for at least `than` seconds; never where `start` is NaN, as it does not hold."""
     with np.errstate(invalid="ignore"):
         return np.asarray(now - start >= than)
 
@@ -55,12 +59,18 @@ Values = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One poll, or several: `first` and `stamp` are the first and the last of them, `begin` is the one before; seconds,
-    NaN where there was none.
+    """The values of one poll, or of several that were joined.
 
-    size: how many rows there are. rows: ascending, those with anything but zeros, as most have nothing to do.
-    values, missing: (variables, rows of these); 0 where the value is missing: what changed, or what was so at the end.
-    gaps: anything is missing.
+    Attributes:
+        begin: When the poll before the first one was; NaN where there was none.
+        first: When the first poll was, in seconds.
+        stamp: When the last poll was, in seconds.
+        polls: How many there are.
+        size: How many rows the index has.
+        rows: The positions of the rows with anything but zeros, ascending: most rows have nothing to do.
+        values: (variables, rows of `rows`) The changes, or the levels at the end; 0 where one is missing.
+        missing: (variables, rows of `rows`) Whether the value is missing.
+        gaps: Whether any value is missing.
     """
 
     begin: float
@@ -83,73 +93,85 @@ class Sample:
         values: Values,
         missing: NDArray[Any],
     ) -> "Sample":
-        """values, missing: (variables, all rows)."""
-        some = (values != 0).any(axis=0)
+        """Make a sample of values and whether they are missing, (variables, all rows) both."""
+        has_some = (values != 0).any(axis=0)
         gaps = bool(missing.any())
-        rows = np.flatnonzero(some | missing.any(axis=0) if gaps else some)
-        size = values.shape[1]
-        few = values.take(rows, axis=1)
+        if gaps:
+            has_some |= missing.any(axis=0)
+        rows = np.flatnonzero(has_some)
         return cls(
-            begin,
-            first,
-            stamp,
-            polls,
-            size,
-            rows.astype(np.int32),
-            few,
-            missing.take(rows, axis=1),
-            gaps,
+            begin=begin,
+            first=first,
+            stamp=stamp,
+            polls=polls,
+            size=values.shape[1],
+            rows=rows.astype(np.int32),
+            values=values.take(rows, axis=1),
+            missing=missing.take(rows, axis=1),
+            gaps=gaps,
         )
 
     def filled(self, values: NDArray[T]) -> NDArray[T]:
-        """Of values by `rows` those at all rows."""
+        """(…, all rows) Values by `rows`, with 0 for the other rows."""
         filled = np.zeros((*values.shape[:-1], self.size), values.dtype)
         filled[..., self.rows] = values
         return filled
 
     def column(self, variable: int) -> tuple[Values, NDArray[np.bool_]]:
-        """The variable's values at all rows, and where they are missing."""
+        """Return the values of a variable, and whether they are missing, (all rows,) both."""
         return self.filled(self.values[variable]), self.filled(self.missing[variable])
 
     def reindexed(self, index: Index[Any], before: Index[Any]) -> "Sample":
+        """Return the sample by the rows of another index; everything of a new row is missing."""
         if not len(self.rows) and not len(index.new_since(before)):
             return replace(self, size=len(index))
         values = reindex(index, before, self.filled(self.values), 0.0)
         missing = reindex(index, before, self.filled(self.missing), True)
-        return Sample.of(
-            self.begin, self.first, self.stamp, self.polls, values, missing
-        )
+        return self._with(values, missing)
 
     def without(self, rows: Positions) -> "Sample":
+        """Return the sample with everything missing of some rows."""
         values = self.filled(self.values)
+        values[:, rows] = 0.0
         missing = self.filled(self.missing)
-        values[:, rows], missing[:, rows] = 0.0, True
+        missing[:, rows] = True
+        return self._with(values, missing)
+
+    def _with(self, values: Values, missing: NDArray[np.bool_]) -> "Sample":
+        """Return a sample of the same polls with other values, (variables, all rows)."""
         return Sample.of(
             self.begin, self.first, self.stamp, self.polls, values, missing
         )
 
     def joined(self, later: "Sample", levels: Sequence[int]) -> "Sample":
-        """With the next one as one sample. levels: variables that are no changes."""
-        mine = self.filled(self.values)
-        others = later.filled(later.values)
-        unknown = later.filled(later.missing)
-        values = mine + others
+        """Return this sample and the next one as one. levels: the variables that are no changes."""
+        own_values = self.filled(self.values)
+        later_values = later.filled(later.values)
+        later_missing = later.filled(later.missing)
+        values = own_values + later_values
         for level in levels:
-            values[level] = np.where(unknown[level], mine[level], others[level])
-        missing = self.filled(self.missing) & unknown
+            values[level] = np.where(
+                later_missing[level], own_values[level], later_values[level]
+            )
         return Sample.of(
             self.begin,
             self.first,
             later.stamp,
             self.polls + later.polls,
             values,
-            missing,
+            self.filled(self.missing) & later_missing,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The last polls' values by the rows of `index`, oldest first. totals: (variables, rows), their sums."""
+    """The values of the last polls.
+
+    Attributes:
+        index: The rows.
+        samples: One or several polls each, the oldest first.
+        totals: (variables, rows) The sums over all samples.
+    """
 
     index: Index[Any] = field(default_factory=Index.empty)
     samples: tuple[Sample, ...] = ()
@@ -157,13 +179,17 @@ class Window:
 
     @property
     def seconds(self) -> float:
-        """From the first sample to the last."""
-        return self.samples[-1].stamp - self.samples[0].stamp if self.samples else 0.0
+        """Return the seconds from the first sample to the last."""
+        if not self.samples:
+            return 0.0
+        return self.samples[-1].stamp - self.samples[0].stamp
 
     @property
     def known_seconds(self) -> float:
-        """For how long it knows what changed. As soon as an older sample has gone this is never less than the time for
-        which samples are kept, whatever the intervals of the polls are.
+        """Return for how many seconds changes are known.
+
+        As soon as an older sample has been dropped this is never less than the time for which samples are kept,
+        whatever the intervals of the polls are.
         """
         if not self.samples:
             return 0.0
@@ -175,18 +201,19 @@ class Window:
     def polls(self) -> int:
         return sum(sample.polls for sample in self.samples)
 
-    def reindexed(self, index: Index[Any], known: Mask) -> "Window":
-        """By the rows of `index`; those that are not `known` start again."""
+    def reindexed(self, index: Index[Any], goes_on: Mask) -> "Window":
+        """Return the window by the rows of another index. goes_on: (rows of `index`,) the others start again."""
         samples = self.samples
         totals = self.totals
         if index is not self.index:
             samples = tuple(sample.reindexed(index, self.index) for sample in samples)
             totals = reindex(index, self.index, totals, 0.0)
-            known = known | (index.positions_in(self.index) < 0)
-        if len(anew := np.flatnonzero(~known)):
-            samples = tuple(sample.without(anew) for sample in samples)
+            goes_on = goes_on | (index.positions_in(self.index) < 0)
+        starting = np.flatnonzero(~goes_on)
+        if len(starting):
+            samples = tuple(sample.without(starting) for sample in samples)
             totals = totals.copy()
-            totals[:, anew] = 0.0
+            totals[:, starting] = 0.0
         return Window(index, samples, totals)
 
     def push(
@@ -197,67 +224,85 @@ class Window:
         resolution: float,
         levels: Sequence[int] = (),
     ) -> "Window":
-        """With one more poll, without what is older than `seconds`. values: (variables, rows), NaN = missing.
+        """Return the window with one more poll, and without samples that are too old.
 
-        What does not go beyond `resolution` (seconds) with the last sample is joined to it.
+        Args:
+            stamp: When the poll was.
+            values: (variables, rows) NaN where one is missing.
+            seconds: Samples that are older are dropped.
+            resolution: A poll is joined to the last sample where both together span no more seconds than this.
+            levels: The variables that are no changes.
         """
-        missing = np.isnan(values)
-        last = self.samples[-1] if self.samples else None
-        begin = last.stamp if last else np.nan
-        sample = Sample.of(
-            begin, stamp, stamp, 1, put(values, missing, np.float32(0)), missing
-        )
-        kept = [one for one in self.samples if one.stamp > stamp - seconds - 1e-6]
-        gone = [*self.samples[: len(self.samples) - len(kept)]]
+        sample = self._sample(stamp, values)
+        oldest = stamp - seconds - 1e-6
+        kept = [earlier for earlier in self.samples if earlier.stamp > oldest]
+        dropped = [*self.samples[: len(self.samples) - len(kept)]]
         if kept and stamp - kept[-1].begin <= resolution:
-            gone.append(kept.pop())
-            sample = gone[-1].joined(sample, levels)
-        # Exact: float64 has room for the sum of so many numbers of half its digits.
-        totals = sample.filled(sample.values) + (
-            self.totals if self.samples else np.zeros(values.shape)
-        )
-        for one in gone:
-            totals[:, one.rows] -= one.values
+            last = kept.pop()
+            dropped.append(last)
+            sample = last.joined(sample, levels)
+        totals = self._totals_with(sample, dropped)
         return Window(self.index, (*kept, sample), totals)
 
+    def _sample(self, stamp: float, values: NDArray[np.float32]) -> Sample:
+        """Return the sample of one poll. values: (variables, rows) NaN where one is missing."""
+        begin = self.samples[-1].stamp if self.samples else np.nan
+        missing = np.isnan(values)
+        present = put(values, missing, np.float32(0))
+        return Sample.of(begin, stamp, stamp, 1, present, missing)
+
+    def _totals_with(self, added: Sample, dropped: Sequence[Sample]) -> Matrix:
+        """(variables, rows) The sums with one more sample and without others.
+
+        They are exact: float64 has room for the sum of so many numbers with half as many digits.
+        """
+        values = added.filled(added.values)
+        totals = values + (self.totals if self.samples else np.zeros(values.shape))
+        for sample in dropped:
+            totals[:, sample.rows] -= sample.values
+        return totals
+
     def sum(self, variable: int) -> Column:
-        """Per row over all samples."""
-        return self.totals[variable] if self.samples else np.zeros(len(self.index))
+        """(rows,) The sum of a variable over all samples."""
+        if not self.samples:
+            return np.zeros(len(self.index))
+        return self.totals[variable]
 
     def rate(self, variable: int) -> Column:
-        """Change per second over the time for which it is known, NaN where that is none."""
+        """(rows,) The change of a variable per second, over the time for which it is known; NaN where that is none."""
         total = self.sum(variable)
         samples = self.samples
-        unknown = np.zeros(len(self.index))
         if samples and np.isnan(samples[0].begin):
             total = total - samples[0].column(variable)[0]
             samples = samples[1:]
+        unknown_seconds = np.zeros(len(self.index))
         for sample in samples:
             if sample.gaps:
-                unknown[sample.rows[sample.missing[variable]]] += (
-                    sample.stamp - sample.begin
-                )
-        seconds = sum(sample.stamp - sample.begin for sample in samples) - unknown
+                rows = sample.rows[sample.missing[variable]]
+                unknown_seconds[rows] += sample.stamp - sample.begin
+        all_seconds = sum(sample.stamp - sample.begin for sample in samples)
+        seconds = all_seconds - unknown_seconds
         return total / np.where(seconds > 1e-3, seconds, np.nan)
 
     def rose(self, variable: int) -> Mask:
-        """Where the last sample's value is above the first one's, or one of them is missing."""
+        """(rows,) Whether the value of the last sample is above that of the first, or one of them is missing."""
         if not self.samples:
             return np.zeros(len(self.index), np.bool_)
-        first, unknown = self.samples[0].column(variable)
-        last, gone = self.samples[-1].column(variable)
-        return (last > first) | unknown | gone
+        first, first_missing = self.samples[0].column(variable)
+        last, last_missing = self.samples[-1].column(variable)
+        return (last > first) | first_missing | last_missing
 
     def of(self, variable: int, rows: Positions, missing: float = 0.0) -> Column:
-        """(samples, rows) of some rows; `missing` where a value is."""
-        found = np.zeros((len(self.samples), len(rows)))
-        for line, sample in enumerate(self.samples if len(rows) else ()):
+        """(samples, rows) The values of a variable at some rows; `missing` in place of a value that is missing."""
+        lines = np.zeros((len(self.samples), len(rows)))
+        if not len(rows):
+            return lines
+        for line, sample in enumerate(self.samples):
             values = sample.values[variable]
-            unknown = sample.missing[variable]
-            found[line] = sample.filled(
-                np.where(unknown, missing, values) if sample.gaps else values
-            )[rows]
-        return found
+            if sample.gaps:
+                values = np.where(sample.missing[variable], missing, values)
+            lines[line] = sample.filled(values)[rows]
+        return lines
 
     def covers(
         self,
@@ -267,28 +312,41 @@ class Window:
         interval: float,
         least: int = 3,
     ) -> Mask:
-        """Whether these rows have values of enough of the polls that `seconds` should hold, since long enough.
+        """(rows,) Whether a variable has values for enough polls of the last `seconds`, the first one long enough ago.
 
-        A window that misses two in five polls, or has only begun, proves nothing.
+        A window that lacks two in five polls, or has only begun, proves nothing.
+
+        Args:
+            rows: The rows to look at.
+            variable: The variable.
+            seconds: The time to cover.
+            interval: Seconds between two polls.
+            least: So many polls are needed in any case.
         """
         if not self.samples:
             return np.zeros(len(rows), np.bool_)
         expected = max(seconds / max(interval, 1e-9), 1.0)
-        there = np.ones((len(self.samples), len(rows)), np.bool_)
-        for line, sample in enumerate(self.samples):
-            there[line] = not sample.gaps or ~sample.column(variable)[1][rows]
-        polls, begins = (
-            np.array([getattr(sample, name) for sample in self.samples])
-            for name in ("polls", "first")
+        present = self._present(rows, variable)
+        polls = np.array([sample.polls for sample in self.samples])
+        begins = np.array([sample.first for sample in self.samples])
+        first = np.where(
+            present.any(axis=0), begins[np.argmax(present, axis=0)], np.inf
         )
-        first = np.where(there.any(axis=0), begins[np.argmax(there, axis=0)], np.inf)
-        spans = self.samples[-1].stamp - first >= seconds - 1.5 * interval
-        return spans & (polls @ there >= max(least, 0.6 * expected))
+        is_long = self.samples[-1].stamp - first >= seconds - 1.5 * interval
+        return is_long & (polls @ present >= max(least, 0.6 * expected))
+
+    def _present(self, rows: Positions, variable: int) -> Mask:
+        """(samples, rows) Whether the value of a variable is there."""
+        present = np.ones((len(self.samples), len(rows)), np.bool_)
+        for line, sample in enumerate(self.samples):
+            if sample.gaps:
+                present[line] = ~sample.column(variable)[1][rows]
+        return present
 
 
 def halves(
     values: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Polls (axis 0) of the first and of the second half."""
+    """Return the first and the second half of the polls. values: (polls, …)."""
     middle = len(values) // 2
     return values[:middle], values[middle:]

@@ -164,7 +164,9 @@ def unlimited_delivery_attempts(rule: FindingRule, context: FindingContext) -> F
     is_unlimited = attempts <= 0
     for row in np.flatnonzero(is_used & is_unlimited).tolist():
         name = context.addresses.index.rows[row].name
-        evidence = {"max_delivery_attempts": float(attempts[row])}
+        evidence = {
+            "max_delivery_attempts": float(attempts[row]),
+        }
         yield Finding(rule, name, name, evidence=evidence)
 
 
