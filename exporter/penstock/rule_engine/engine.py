@@ -1,7 +1,7 @@
-"""From the results of the rules at each poll to the active conditions: two polls to enter, two to leave."""
+"""From the results of the rules at each poll to active conditions: two polls must agree to raise or clear one."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,16 +22,21 @@ COLUMNS = {
     "left_at": -np.inf,
     "last": -np.inf,
 }
-"""Of `Debounce`, in their order, with the value where nothing is known."""
+"""The columns of `Debounce`, in their order, with the value of a new row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Debounce:
-    """One condition, of those rows of `index` at which it holds, is active, or was a while ago: most never have it.
+    """One condition at those rows where it holds, is active, or was active a while ago: most rows never have it.
 
-    at: their positions, ascending; the columns have its order. run: polls in a row with the same result of the rule,
-    negative for "does not hold". on: it is active. since: its beginning by the rule when it began to hold,
-    NaN where neither is so. left_since, left_at: its last beginning and end, to go on from.
+    Attributes:
+        index: All rows that the condition may have.
+        at: (rows with it,) Their positions in `index`, ascending; the columns have the same order.
+        run: Polls in a row with the same result of the rule, negative where it does not hold.
+        on: Whether it is active.
+        since: When it began, by the rule as it began to hold; NaN where it neither holds nor is active.
+        left_since, left_at: When it last began and ended: it goes on from there if it comes back soon.
+        last: When an event last happened.
     """
 
     index: Index[Any] = field(default_factory=Index.empty)
@@ -42,22 +47,24 @@ class Debounce:
     left_since: Column = field(default_factory=lambda: np.empty(0))
     left_at: Column = field(default_factory=lambda: np.empty(0))
     last: Column = field(default_factory=lambda: np.empty(0))
-    """Of an event: when it last happened."""
 
     def advance(self, index: Index[Any]) -> "Debounce":
-        """By the rows of `index`; what is gone is forgotten."""
+        """Return the same by the rows of another index; rows that are not there are forgotten."""
         if index is self.index:
             return self
-        at = index.positions(self.index.keys[self.at])
-        return self._of(np.flatnonzero(at >= 0), index, at[at >= 0])
+        positions = index.positions(self.index.keys[self.at])
+        stays = np.flatnonzero(positions >= 0)
+        return self._only(stays, index, positions[stays])
 
-    def _of(
-        self, rows: Positions | Mask, index: Index[Any], at: Positions
+    def _only(
+        self, rows: Positions | Mask, index: Index[Any], positions: Positions
     ) -> "Debounce":
-        return Debounce(index, at, *(getattr(self, name)[rows] for name in COLUMNS))
+        """Return some of the rows. positions: of these rows in `index`."""
+        columns = [getattr(self, name)[rows] for name in COLUMNS]
+        return Debounce(index, positions, *columns)
 
     def active(self) -> tuple[Positions, Column]:
-        """Where it is active, and since when."""
+        """Return the positions at which it is active, and since when."""
         return self.at[self.on], self.since[self.on]
 
     def judge(
@@ -70,88 +77,114 @@ class Debounce:
         event: bool = False,
         for_elapsed: Mask | None = None,
     ) -> "Debounce":
-        """After a poll at which the rule says that it `holds` there, with the beginnings `begins` (NaN: this poll).
+        """Return the condition after one more poll.
 
-        event: it needs no second poll, neither to come nor to go, and is shown for a while. for_elapsed: of those that
-        hold, which may come at this poll; the poll before may have agreed already.
+        Args:
+            holds: The positions at which the rule says that it holds.
+            begins: Since when it holds there; NaN: since this poll.
+            now: The time of the poll.
+            constants: The times that operators may change.
+            event: It needs no second poll, neither to be raised nor to be cleared, and is shown for a while.
+            for_elapsed: Whether it may be raised there at this poll, if the poll before agrees; None: everywhere.
         """
         if not len(holds) and not len(self.at):
             return self
         before = self._with(holds)
-        here = np.searchsorted(before.at, holds)
-        now_holds = np.zeros(len(before.at), np.bool_)
-        now_holds[here] = True
-        begin = np.full(len(before.at), now)
-        begin[here] = np.where(np.isnan(begins), now, begins)
-        last = np.where(now_holds, now, before.last) if event else before.last
-        if event:
-            now_holds |= before.on & (now - last <= constants.event)
-        may_come = np.ones(len(before.at), np.bool_)
+        size = len(before.at)
+        rows = np.searchsorted(before.at, holds)
+        now_holds = np.zeros(size, np.bool_)
+        now_holds[rows] = True
+        begin = np.full(size, now)
+        begin[rows] = np.where(np.isnan(begins), now, begins)
+        may_be_raised = np.ones(size, np.bool_)
         if for_elapsed is not None:
-            may_come[here] = for_elapsed
-        need = 1 if event else POLLS
-        return before._judged(  # noqa: SLF001
-            now_holds, begin, last, now, constants.rejoin, need, may_come
-        )
+            may_be_raised[rows] = for_elapsed
+        needed_polls = POLLS
+        last = before.last
+        if event:
+            needed_polls = 1
+            last = np.where(now_holds, now, last)
+            now_holds |= before.on & (now - last <= constants.event)
+        on, run = before._decided(now_holds, may_be_raised, needed_polls)  # noqa: SLF001
+        judged = before._after(on, run, begin, now, constants.rejoin)  # noqa: SLF001
+        judged = replace(judged, last=last)
+        stays = on | (run > 0) | (now - judged.left_at <= constants.rejoin)
+        if stays.all():
+            return judged
+        return judged._only(stays, judged.index, judged.at[stays])  # noqa: SLF001
 
-    def _judged(
-        self,
-        holds: Mask,
-        begin: Column,
-        last: Column,
-        now: float,
-        rejoin: float,
-        need: int,
-        may_come: Mask,
+    def _decided(
+        self, holds: Mask, may_be_raised: Mask, needed_polls: int
+    ) -> tuple[Mask, NDArray[np.int64]]:
+        """Return where it is active after one more poll, and for how many polls in a row the rule said the same."""
+        one_more = np.maximum(self.run, 0) + 1
+        one_less = np.minimum(self.run, 0) - 1
+        run = np.where(holds, one_more, one_less)
+        is_raised = (run >= needed_polls) & may_be_raised
+        is_cleared = run <= -needed_polls
+        return is_raised | (self.on & ~is_cleared), run
+
+    def _after(
+        self, on: Mask, run: NDArray[np.int64], begin: Column, now: float, rejoin: float
     ) -> "Debounce":
-        run = np.where(holds, np.maximum(self.run, 0) + 1, np.minimum(self.run, 0) - 1)
-        on = ((run >= need) & may_come) | (self.on & (run > -need))
-        came = on & ~self.on
-        went = self.on & ~on
-        back = now - self.left_at <= rejoin
-        # Of the first of the polls that must agree: it did not begin with the last of them.
-        begin = np.where(self.on | (run > 1), self.since, begin)
-        begin = np.where(came & back, np.fmin(begin, self.left_since), begin)
-        since = np.where(on | holds, begin, np.nan)
-        left_since = np.where(went, self.since, self.left_since)
-        left_at = np.where(went, now, self.left_at)
-        judged = Debounce(
-            self.index, self.at, run, on, since, left_since, left_at, last
-        )
-        lasts = on | (run > 0) | (now - left_at <= rejoin)
-        return judged if lasts.all() else judged._of(lasts, self.index, self.at[lasts])
+        """Return the condition with its times after one more poll.
 
-    def _with(self, more: Positions) -> "Debounce":
-        """Also with the rows `more`, of which nothing is known where they were not there."""
-        if (positions(self.at, more) >= 0).all():
+        Args:
+            on: Where it is active now.
+            run: As the attribute, now.
+            begin: When it began by the rule, if it began at this poll.
+            now: The time of the poll.
+            rejoin: One that comes back within so many seconds goes on from its last beginning.
+        """
+        is_raised = on & ~self.on
+        is_cleared = self.on & ~on
+        # It began with the first of the polls that must agree, not with the last.
+        has_begun = self.on | (run > 1)
+        begin = np.where(has_begun, self.since, begin)
+        comes_back = is_raised & (now - self.left_at <= rejoin)
+        begin = np.where(comes_back, np.fmin(begin, self.left_since), begin)
+        return Debounce(
+            index=self.index,
+            at=self.at,
+            run=run,
+            on=on,
+            since=np.where(on | (run > 0), begin, np.nan),
+            left_since=np.where(is_cleared, self.since, self.left_since),
+            left_at=np.where(is_cleared, now, self.left_at),
+            last=self.last,
+        )
+
+    def _with(self, wanted: Positions) -> "Debounce":
+        """Return the condition with these rows, too; a new row has the values of `COLUMNS`."""
+        if (positions(self.at, wanted) >= 0).all():
             return self
-        at = np.union1d(self.at, more)
-        moved = {
-            name: np.full(len(at), unknown, getattr(self, name).dtype)
-            for name, unknown in COLUMNS.items()
-        }
-        for name, values in moved.items():
-            values[np.searchsorted(at, self.at)] = getattr(self, name)
-        return Debounce(self.index, at, **moved)
+        union = np.union1d(self.at, wanted)
+        own = np.searchsorted(union, self.at)
+        columns: list[NDArray[Any]] = []
+        for name, fill in COLUMNS.items():
+            column = getattr(self, name)
+            values = np.full(len(union), fill, column.dtype)
+            values[own] = column
+            columns.append(values)
+        return Debounce(self.index, union, *columns)
 
 
 def advance_conditions(
     before: Mapping[str, Debounce], poll: RuleInputs, resumed_at: float
 ) -> dict[str, Debounce]:
-    """Those of this kind of broker, by name. resumed_at: last poll before the restart of the agent, else NaN."""
+    """Return the conditions of this kind of broker after one more poll, by name.
+
+    resumed_at: The last poll before the restart of the agent, else NaN.
+    """
     never = Debounce()
-    return {
-        condition.name: advance_one(
-            before.get(condition.name, never),
-            condition,
-            condition.rule,
-            poll,
-            resumed_at,
-        )
-        for condition in for_kind(poll.broker.kind.name).values()
-        if condition.rule is not None
-        and (poll.found.counted or not condition.by_consumer)
-    }
+    after: dict[str, Debounce] = {}
+    for name, condition in for_kind(poll.broker.kind.name).items():
+        has_numbers = poll.found.counted or not condition.by_consumer
+        if condition.rule is not None and has_numbers:
+            after[name] = advance_one(
+                before.get(name, never), condition, condition.rule, poll, resumed_at
+            )
+    return after
 
 
 THE_BROKER: Index[None] = Index.of([None])
@@ -159,9 +192,9 @@ THE_BROKER: Index[None] = Index.of([None])
 
 
 def rows_of(scope: Scope, queues: Index[Any], consumers: Index[Any]) -> Index[Any]:
-    return {Scope.BROKER: THE_BROKER, Scope.QUEUE: queues, Scope.CLIENT: consumers}[
-        scope
-    ]
+    """Return the rows that a condition of this scope may have."""
+    rows = {Scope.BROKER: THE_BROKER, Scope.QUEUE: queues, Scope.CLIENT: consumers}
+    return rows[scope]
 
 
 def advance_one(
@@ -171,34 +204,37 @@ def advance_one(
     poll: RuleInputs,
     resumed_at: float,
 ) -> Debounce:
-    found = poll.found
+    """Return one condition after one more poll. resumed_at: as in `advance_conditions`."""
+    facts = poll.found
     raised = poll.of(rule)
     debounce = before.advance(
-        rows_of(condition.scope, found.queues, found.consumer.index)
+        rows_of(condition.scope, facts.queues, facts.consumer.index)
     )
-    if (
-        not len(debounce.at) and not raised.mask.any()
-    ):  # as of nearly all conditions at nearly all polls
+    # So it is for nearly all conditions at nearly all polls.
+    if not len(debounce.at) and not raised.mask.any():
         return debounce
     mask = unsilenced(raised, condition, poll)
     if condition.stays is not None or looks_back_too_far(condition, poll, resumed_at):
-        mask = mask.copy()
-        active = debounce.active()[0]
-        mask[active] |= (
-            True if condition.stays is None else condition.stays(poll)[active]
-        )
-    at = np.flatnonzero(mask)
-    since = np.full(len(at), found.now) if raised.since is None else raised.since[at]
-    lasting = (
-        None if raised.lasting is None else longer(since, found.now, raised.lasting[at])
-    )
+        mask = with_staying(mask, condition, debounce, poll)
+    holds = np.flatnonzero(mask)
+    since = np.full(len(holds), facts.now)
+    if raised.since is not None:
+        since = raised.since[holds]
+    for_elapsed = None
+    if raised.lasting is not None:
+        for_elapsed = longer(since, facts.now, raised.lasting[holds])
     return debounce.judge(
-        at, since, found.now, poll.constants, event=condition.event, for_elapsed=lasting
+        holds,
+        since,
+        facts.now,
+        poll.constants,
+        event=condition.event,
+        for_elapsed=for_elapsed,
     )
 
 
 def unsilenced(raised: Raised, condition: Condition, poll: RuleInputs) -> Mask:
-    """Not where another condition, as its rule says at this poll, explains the same."""
+    """(rows,) Where the rule is true, and no rule that explains the same is true at this poll."""
     mask = raised.mask
     for other in condition.silenced_by:
         if other.rule is not None:
@@ -206,26 +242,40 @@ def unsilenced(raised: Raised, condition: Condition, poll: RuleInputs) -> Mask:
     return mask
 
 
+def with_staying(
+    mask: Mask, condition: Condition, debounce: Debounce, poll: RuleInputs
+) -> Mask:
+    """(rows,) Also where the condition is active and stays so: as its `stays` says, or everywhere where it has none."""
+    mask = mask.copy()
+    active, _ = debounce.active()
+    if condition.stays is None:
+        mask[active] = True
+    else:
+        mask[active] |= condition.stays(poll)[active]
+    return mask
+
+
 def looks_back_too_far(
     condition: Condition, poll: RuleInputs, resumed_at: float
 ) -> bool:
-    """The agent has seen less than its window since a restart: until then what was active stays so."""
+    """Return whether the agent has seen less than the condition's window since its restart.
+
+    Until it has seen more, a condition that was active stays so.
+    """
     if condition.window is None:
         return False
     interval = poll.found.interval
-    return bool(
-        poll.found.now - resumed_at
-        < condition.window(poll.constants, interval) + 2 * interval
-    )
+    needed = condition.window(poll.constants, interval) + 2 * interval
+    return bool(poll.found.now - resumed_at < needed)
 
 
 def blockers(
     debounced: Mapping[str, Debounce], poll: RuleInputs
 ) -> tuple[tuple[int, str], ...]:
-    """Connections whose limit one client uses up, by the active conditions that come of it."""
-    return tuple(
-        pair
-        for name, condition in for_kind(poll.broker.kind.name).items()
-        if condition.blockers is not None and name in debounced
-        for pair in condition.blockers(poll, debounced[name].active()[0])
-    )
+    """Return the connections whose limit one client uses up, each with that client, from the active conditions."""
+    pairs: list[tuple[int, str]] = []
+    for name, condition in for_kind(poll.broker.kind.name).items():
+        if condition.blockers is not None and name in debounced:
+            active, _ = debounced[name].active()
+            pairs += condition.blockers(poll, active)
+    return tuple(pairs)

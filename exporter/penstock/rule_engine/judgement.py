@@ -1,4 +1,4 @@
-"""What one poll means, continued from the one before. State is by the broker's clock, conditions by the agent's."""
+"""From one poll to the active conditions. State is by the broker's clock, conditions are by the agent's."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -51,7 +51,7 @@ from penstock.settings.constants import Constants
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What is carried from poll to poll."""
+    """The state of the rules, continued from poll to poll."""
 
     seen: Seen = field(default_factory=Seen)
     unacked: Unacked = field(default_factory=Unacked)
@@ -70,19 +70,19 @@ class Judgement:
     buffers: Buffers = field(default_factory=Buffers)
     debounced: Mapping[str, Debounce] = field(default_factory=dict)
     patience_of_clients: Column = field(default_factory=lambda: np.empty(0))
-    """By the rows of the clients' grouping."""
+    """(clients,) The stall threshold of each, in seconds."""
     measures: Measures = field(default_factory=Measures)
     oldest: Oldest = field(default_factory=Oldest)
     shares: Saturation = field(default_factory=Saturation)
     prefetch: PrefetchEstimate = field(default_factory=PrefetchEstimate)
     blocked_since: Column = field(default_factory=lambda: np.empty(0))
-    """Per client, by the rows of the clients' grouping."""
+    """(clients,) Since when each has buffered messages and settled none."""
     counted: bool = True
     """The broker's version shows numbers of each consumer."""
     keeps: Mask = field(default_factory=lambda: np.empty(0, np.bool_))
-    """Queues that keep what is acknowledged."""
+    """(queues,) Whether the queue keeps what is acknowledged."""
     rings: Mask = field(default_factory=lambda: np.empty(0, np.bool_))
-    """Queues with a ring limit."""
+    """(queues,) Whether the queue has a ring limit."""
     openmq: Openmq = field(default_factory=Openmq)
     """What only an OpenMQ broker needs."""
     openmq_account: OpenmqAccount = field(default_factory=OpenmqAccount)
@@ -90,16 +90,16 @@ class Judgement:
     shown_since: ShownSince = field(default_factory=ShownSince)
     incidents: Incidents = field(default_factory=Incidents)
     glanced: Seen | None = None
-    """By polls since, of which only the account was advanced."""
+    """The numbers of the last poll since then of which only the account was advanced."""
     rings_held: bool = False
     """Clients buffer more messages than some ring has room for."""
     unjudged_since: float = np.nan
     """Since when no poll can be judged, by the agent's clock; NaN where the last one was."""
     resumed_at: float = np.nan
-    """Last poll of the agent before its restart, where its judgement goes on; the windows started again then."""
+    """The last poll of the agent before its restart, where the judgement goes on; its windows started again then."""
 
     def with_new_labels(self) -> "Judgement":
-        """The clients are about to be numbered again."""
+        """Return the state without numbers by client: the clients are about to be numbered again."""
         return replace(
             self,
             patience=self.patience.laid_aside(),
@@ -110,29 +110,26 @@ class Judgement:
         )
 
     def held_unsettled_since(self, consumers: Index[Any]) -> Column:
-        """Per consumer since when it holds something and has settled nothing, by the broker's clock; else NaN."""
-        return reindex(
-            consumers, self.unacked.index, self.unacked.unacked_since, np.nan
-        )
+        """(consumers,) Since when each has buffered messages and settled none, by the broker's clock; else NaN."""
+        unacked = self.unacked
+        return reindex(consumers, unacked.index, unacked.unacked_since, np.nan)
 
     def with_profile(self, profile: Profile | None) -> "Judgement":
-        """From now on what is normal also comes from this history."""
+        """Return the state with normal values from this history, too."""
         return replace(self, normal=replace(self.normal, history=profile, hour=-1))
 
     def absence_seconds(self, constants: Constants) -> Column:
-        """Per queue how long its consumers may be away: as usual at this hour, else by what its absences taught."""
-        lessons = self.absences.seconds(self.seen.times.now, constants.cold)
+        """(queues,) Seconds for which its consumers may be away: as usual at this hour, else as its absences taught."""
+        learned = self.absences.seconds(self.seen.times.now, constants.cold)
         usual = self.normal.expected.absence
-        seconds = np.where(np.isnan(usual), lessons, np.maximum(constants.cold, usual))
+        at_least_cold = np.maximum(constants.cold, usual)
+        seconds = np.where(np.isnan(usual), learned, at_least_cold)
         # A holiday within it makes a regular absence longer.
-        return seconds + np.where(
-            seconds > LONG,
-            np.fmax(self.normal.holiday_end - self.timers.absent, 0.0),
-            0.0,
-        )
+        holiday = np.fmax(self.normal.holiday_end - self.timers.absent, 0.0)
+        return seconds + np.where(seconds > LONG, holiday, 0.0)
 
     def begun_anew(self, now: float) -> "Judgement":
-        """After a restart or a failover: only patience stays, and clients get time to come back."""
+        """Return the state after a restart or a failover: thresholds stay, and clients get time to come back."""
         seen = Seen(times=Times(interval=self.seen.times.interval, started=now))
         parts = ("timers", "absences", "normal", "service", "account", "openmq_account")
         anew: dict[str, Any] = {
@@ -143,14 +140,13 @@ class Judgement:
         )
 
     def still_stands(self, now: float, constants: Constants) -> bool:
-        """Whether what was reported last is recent; now: by the broker's clock, the agent's where it has none."""
+        """Return whether the last judged poll is recent. now: by the broker's clock, the agent's where it has none."""
         times = self.seen.times
-        return bool(
-            now - times.now <= max(constants.verdicts, 3 * max(0.0, times.interval))
-        )
+        three_polls = 3 * max(0.0, times.interval)
+        return bool(now - times.now <= max(constants.verdicts, three_polls))
 
     def without_verdict(self, snapshot: Snapshot, constants: Constants) -> "Judgement":
-        """After a poll that cannot be judged: the broker is passive, or a part that the rules need was not read."""
+        """Return the state after a poll that cannot be judged: the broker is passive, or a part was not read."""
         since = snapshot.stamp if np.isnan(self.unjudged_since) else self.unjudged_since
         if snapshot.broker is not None and snapshot.broker.role is Role.PASSIVE:
             return replace(self.begun_anew(snapshot.stamp), unjudged_since=since)
@@ -170,9 +166,9 @@ def judge(
     constants: Constants,
     calendar: Calendar,
 ) -> tuple[Judgement, bool]:
-    """The state after this snapshot with the active conditions, and whether it could be judged."""
-    passive = snapshot.broker is not None and snapshot.broker.role is Role.PASSIVE
-    pair = None if passive else facts(state.seen, snapshot, constants)
+    """Return the state after this snapshot with the active conditions, and whether the poll could be judged."""
+    is_passive = snapshot.broker is not None and snapshot.broker.role is Role.PASSIVE
+    pair = None if is_passive else facts(state.seen, snapshot, constants)
     if pair is None or snapshot.broker is None:
         return state.without_verdict(snapshot, constants), False
     seen = pair[0]
@@ -181,19 +177,7 @@ def judge(
         state = state.begun_anew(found.now)
     openmq, found, progress = as_its_broker_counts(state, found, snapshot, seen)
     now = advance(state, found, progress, groups, constants, calendar)
-    if snapshot.broker.kind.fates:
-        now = replace(
-            now,
-            account=accounted(state, found, snapshot, seen, constants),
-            glanced=None,
-        )
-    elif openmq is not None and openmq.said is not None:
-        now = replace(
-            now,
-            openmq_account=state.openmq_account.advance(
-                found, openmq.said, snapshot, constants
-            ),
-        )
+    now = with_account(now, state, found, snapshot, seen, openmq, constants)
     poll = rule_inputs(now, found, snapshot, snapshot.broker, groups, constants, openmq)
     churn = state.churn.advance(poll, state.seen, state.unacked)
     debounced = advance_conditions(state.debounced, poll, state.resumed_at)
@@ -204,6 +188,9 @@ def judge(
     )
     conditions = with_silence(conditions, groups)
     oldest = state.oldest.advance(poll)
+    incidents = state.incidents.advance(
+        poll, conditions, oldest.latest, state.seen.consumers.index
+    )
     judgement = replace(
         now,
         seen=seen,
@@ -222,20 +209,18 @@ def judge(
         conditions=conditions,
         unjudged_since=np.nan,
         shown_since=shown_since,
-        incidents=state.incidents.advance(
-            poll, conditions, oldest.latest, state.seen.consumers.index
-        ),
+        incidents=incidents,
     )
     return judgement, True
 
 
-# --- what is carried from poll to poll
+# --- the state, poll by poll
 
 
 def as_its_broker_counts(
     state: Judgement, found: Facts, snapshot: Snapshot, seen: Seen
 ) -> tuple[Openmq | None, Facts, Progress]:
-    """The facts with one meaning for both brokers, who made progress, and what only OpenMQ needs."""
+    """Return what only OpenMQ needs, the facts with one meaning for all brokers, and who made progress."""
     if snapshot.broker is not None and snapshot.broker.kind is BrokerKind.OPENMQ:
         return state.openmq.advance(found, snapshot, seen.addresses)
     return None, found, progress_of(found.consumer, found.now)
@@ -249,7 +234,7 @@ def advance(
     constants: Constants,
     calendar: Calendar,
 ) -> Judgement:
-    """`state` with what this poll adds to what is unacknowledged, the timers, thresholds and windows."""
+    """Return the state with unacknowledged messages, timers, thresholds and windows after this poll."""
     unacked = state.unacked.advance(found, progress)
     then = state.seen.times.now
     timers, dispatch, absences = timeout.advance_timers(
@@ -286,10 +271,39 @@ def advance(
     )
 
 
+def with_account(
+    now: Judgement,
+    before: Judgement,
+    found: Facts,
+    snapshot: Snapshot,
+    seen: Seen,
+    openmq: Openmq | None,
+    constants: Constants,
+) -> Judgement:
+    """Return the state with the account after this poll, as this kind of broker has one.
+
+    Args:
+        now: The state after this poll.
+        before: The state before it.
+        found: The facts of the poll.
+        snapshot: The poll.
+        seen: The numbers of the poll.
+        openmq: What only OpenMQ needs.
+        constants: The times that operators may change.
+    """
+    if snapshot.broker is not None and snapshot.broker.kind.fates:
+        account = accounted(before, found, snapshot, seen, constants)
+        return replace(now, account=account, glanced=None)
+    if openmq is not None and openmq.said is not None:
+        books = before.openmq_account.advance(found, openmq.said, snapshot, constants)
+        return replace(now, openmq_account=books)
+    return now
+
+
 def accounted(
     state: Judgement, found: Facts, snapshot: Snapshot, seen: Seen, constants: Constants
 ) -> MessageAccount:
-    """The account after a poll; `found` is since the one that was judged before."""
+    """Return the account after a poll. found: the changes since the last poll that was judged."""
     if state.glanced is None:
         return state.account.advance(found, snapshot, state.seen, seen)
     pair = facts(state.glanced, snapshot, constants)
@@ -297,34 +311,30 @@ def accounted(
     account = state.account.advance(
         found, snapshot, state.seen, seen, (since, state.glanced)
     )
-    return replace(
-        account,
-        ring_losses=account.ring_losses.with_growth_of(state.account.ring_losses),
-    )
+    ring_losses = account.ring_losses.with_growth_of(state.account.ring_losses)
+    return replace(account, ring_losses=ring_losses)
 
 
 def glanced(state: Judgement, snapshot: Snapshot, constants: Constants) -> Judgement:
-    """After a poll between two that are judged; as it was where that cannot be compared."""
+    """Return the state after a poll between two that are judged; as it was where that poll cannot be compared."""
     before = state.glanced or state.seen
-    pair = facts(
-        replace(before, times=replace(before.times, interval=np.nan)),
-        snapshot,
-        constants,
-    )
-    if pair is None or pair[1].restarted or in_part(snapshot.observation):
+    without_interval = replace(before, times=replace(before.times, interval=np.nan))
+    pair = facts(without_interval, snapshot, constants)
+    if pair is None or in_part(snapshot.observation):
         return state
-    account = state.account.glanced(
-        pair[1], snapshot, before, goes_on=state.glanced is not None
-    )
+    seen, changes = pair
+    if changes.restarted:
+        return state
+    goes_on = state.glanced is not None
+    account = state.account.glanced(changes, snapshot, before, goes_on=goes_on)
+    is_at_risk = lost.at_risk(changes) > 0
     return replace(
-        state,
-        account=account,
-        glanced=pair[0],
-        rings_held=bool((lost.at_risk(pair[1]) > 0).any()),
+        state, account=account, glanced=seen, rings_held=bool(is_at_risk.any())
     )
 
 
 def evictions(account: MessageAccount, found: Facts) -> lost.Evictions:
+    """Return what the account says about evictions of each queue; NaN where the broker has no rings."""
     books = account.books
     losses = account.ring_losses
     nothing = np.full(len(found.queues), np.nan)
@@ -398,61 +408,53 @@ def rule_inputs(
 
 
 def of_given_kind(found: Facts, queues: Grouping[QueueSeries]) -> Facts:
-    """With the kind that a rule gives a queue in place of what the broker's settings say."""
-    given = (
-        queues.by_source(
-            "kind given", lambda series: float(series.said.kind is not None)
-        )
-        > 0
+    """Return the facts with the kind that a rule gives a queue, in place of that of the broker's settings."""
+    has_kind = queues.by_source(
+        "kind given", lambda series: series.said.kind is not None
     )
-    if not given.any():
+    is_given = has_kind > 0
+    if not is_given.any():
         return found
-    judged = (
-        queues.by_source("judged as", lambda series: float(series.said.kind in JUDGED))
-        > 0
-    )
-    parked = (
-        queues.by_source("parked as", lambda series: float(series.said.kind in PARKED))
-        > 0
-    )
+    judged = queues.by_source("judged as", lambda series: series.said.kind in JUDGED)
+    parked = queues.by_source("parked as", lambda series: series.said.kind in PARKED)
     return replace(
         found,
-        judged=np.where(given, judged, found.judged),
-        parked=np.where(given, parked, found.parked),
+        judged=np.where(is_given, judged > 0, found.judged),
+        parked=np.where(is_given, parked > 0, found.parked),
     )
 
 
 def closed(queues: Grouping[QueueSeries], now: float) -> Mask:
-    """Queues outside of their business hours at `now`, by the agent's clock."""
-    timed = np.flatnonzero(
-        queues.by_source("hours", lambda series: float(series.said.hours is not None))
-        > 0
-    )
+    """(queues,) Whether the queue is outside of its business hours at `now`, by the agent's clock."""
+    has_hours = queues.by_source("hours", lambda series: series.said.hours is not None)
+    with_hours = np.flatnonzero(has_hours > 0)
+    hours = [
+        queues.index.rows[queues.member[queue]].said.hours
+        for queue in with_hours.tolist()
+    ]
+    is_open = {distinct: distinct(now) for distinct in set(hours)}
     mask = np.zeros(len(queues.member), np.bool_)
-    hours = [queues.index.rows[queues.member[i]].said.hours for i in timed.tolist()]
-    is_open = {one: one(now) for one in set(hours)}
-    mask[timed] = [not is_open[one] for one in hours]
+    mask[with_hours] = [not is_open[hours_of_queue] for hours_of_queue in hours]
     return mask
 
 
 def with_silence(
     conditions: tuple[ActiveCondition, ...], groups: Groups
 ) -> tuple[ActiveCondition, ...]:
-    """The conditions, those that a rule silences marked."""
-    names = frozenset(
-        (
-            *map(QUEUE, silenced(groups.queues.index)),
-            *map(CLIENT, silenced(groups.clients.index)),
-        )
-    )
-    of = ((one, names.isdisjoint((QUEUE(one), CLIENT(one)))) for one in conditions)
-    return (
-        tuple(one if apart else one._replace(silenced=True) for one, apart in of)
-        if names
-        else conditions
+    """Return the conditions; those that a rule silences are marked."""
+    queues = {QUEUE(series) for series in silenced(groups.queues.index)}
+    clients = {CLIENT(series) for series in silenced(groups.clients.index)}
+    if not queues and not clients:
+        return conditions
+    return tuple(
+        condition._replace(silenced=True)
+        if QUEUE(condition) in queues or CLIENT(condition) in clients
+        else condition
+        for condition in conditions
     )
 
 
 def silenced(index: Index[Any]) -> Iterable[Any]:
-    """The series that a rule silences."""
-    return index.rows[index.column("silence", lambda row: bool(row.said.silence)) > 0]
+    """Return the series that a rule silences."""
+    is_silenced = index.column("silence", lambda series: bool(series.said.silence)) > 0
+    return index.rows[is_silenced]

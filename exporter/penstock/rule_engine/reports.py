@@ -1,6 +1,6 @@
-"""From debounced rules to active conditions: severity, evidence, and whose they are."""
+"""From debounced rules to active conditions: the severity, the evidence and the name of each."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 
 import numpy as np
@@ -17,210 +17,229 @@ from penstock.rule_engine.engine import Debounce
 from penstock.series.clock import Clock
 
 SEVERITIES = tuple(Severity)
-"""By number."""
+"""The severities by their number."""
 
 
 def active_conditions(
     debounced: Mapping[str, Debounce], poll: RuleInputs, churn: Churn, clock: Clock
 ) -> tuple[ActiveCondition, ...]:
-    """All that are active, of the broker, of queues and of clients."""
-    found: list[ActiveCondition] = []
-    critical = without_progress(poll)
+    """Return all conditions that are active, of the broker, of queues and of clients."""
+    active: list[ActiveCondition] = []
+    is_critical = without_progress(poll)
     conditions = for_kind(poll.broker.kind.name)
     for name, debounce in debounced.items():
         condition = conditions[name]
-        (at, since) = debounce.active()
-        if len(at):
-            active = of_broker if condition.scope is Scope.BROKER else of_rows
-            found += active(condition, at, since, poll, critical, clock)
+        positions, since = debounce.active()
+        if not len(positions):
+            continue
+        if condition.scope is Scope.BROKER:
+            active.append(of_broker(condition, float(since[0]), poll, clock))
+        else:
+            active += of_rows(condition, positions, since, poll, is_critical, clock)
     for condition in conditions.values():
         if condition.reports is not None:
-            found += reported(condition, poll, churn, critical, clock)
-    return tuple(found)
+            active += reported(condition, poll, churn, is_critical, clock)
+    return tuple(active)
 
 
 def without_progress(poll: RuleInputs) -> Mask:
-    """Queues that settled nothing for the longest threshold of their clients, while messages wait or come; one more,
-    False, for a queue that is not known.
+    """(queues + 1,) Whether the queue settled nothing for too long while messages wait or come.
+
+    That is the longest stall threshold of its clients. One more, False, is for a queue that is not known.
     """
-    found = poll.found
-    comes = poll.trend.comes > 0
-    waits = (
-        (found.ready > 0) | (found.d_added > 0) | (comes & ~np.isnan(poll.timers.ready))
-    )  # some expire first
-    return np.append(
-        waits & longer(poll.timers.stuck, found.now, poll.queue_patience), np.False_
-    )
+    facts = poll.found
+    # Some messages expire before they are seen in a queue.
+    expects_messages = (poll.trend.comes > 0) & ~np.isnan(poll.timers.ready)
+    has_work = (facts.ready > 0) | (facts.d_added > 0) | expects_messages
+    settles_nothing = longer(poll.timers.stuck, facts.now, poll.queue_patience)
+    return np.append(has_work & settles_nothing, np.False_)
 
 
 def of_rows(
     condition: Condition,
-    at: Positions,
+    positions: Positions,
     since: Column,
     poll: RuleInputs,
-    critical: Mask,
+    is_critical: Mask,
     clock: Clock,
 ) -> Iterator[ActiveCondition]:
-    """Of queues; or one a client, with the numbers of its consumer that is in it longest."""
-    of_clients = condition.scope is Scope.CLIENT
-    grouping = poll.groups.clients if of_clients else poll.groups.queues
-    if of_clients:
-        at, since, count = longest(grouping.member[at], at, since)
+    """Return the conditions of queues; or one a client, with the numbers of its consumer that has it for longest.
+
+    Args:
+        condition: The condition.
+        positions: The queues or consumers at which it is active.
+        since: (positions,) Since when, by the broker's clock.
+        poll: What the rules read.
+        is_critical: As `without_progress` returns it.
+        clock: The difference of the clocks.
+    """
+    by_client = condition.scope is Scope.CLIENT
+    grouping = poll.groups.clients if by_client else poll.groups.queues
+    if by_client:
+        positions, since, consumers = longest(
+            grouping.member[positions], positions, since
+        )
+        queues = poll.found.consumer.queue[positions]
     else:
-        shown = grouping.member[at] >= 0
-        at = at[shown]
-        since = since[shown]
-        count = np.zeros(np.count_nonzero(shown), np.intp)
-    series = grouping.index.rows[grouping.member[at]].tolist()
-    severities = severity(
-        condition, poll.found.consumer.queue[at] if of_clients else at, poll, critical
-    )
-    numbers = evidence(condition, poll, at, since)
-    whys = (
-        [condition.why(poll, i) for i in at.tolist()]
-        if condition.why
-        else [""] * len(at)
-    )
-    for row, of, how, begin, found, consumers, why in zip(
-        at.tolist(),
-        series,
-        severities,
+        is_shown = grouping.member[positions] >= 0
+        positions = positions[is_shown]
+        since = since[is_shown]
+        consumers = np.zeros(len(positions), np.intp)
+        queues = positions
+    rows = zip(
+        positions.tolist(),
+        grouping.index.rows[grouping.member[positions]].tolist(),
+        severity(condition, queues, poll, is_critical),
         since.tolist(),
-        numbers,
-        count.tolist(),
-        whys,
+        evidence(condition, poll, positions, since),
+        consumers.tolist(),
         strict=True,
-    ):
-        where = (of.broker, of.address, of.queue, of.client if of_clients else "")
-        known = (
-            OnDemand(decided, condition, poll, row, begin) if condition.decide else {}
-        )
-        shown = begin - clock.applied
+    )
+    for row, series, level, begin, numbers, count in rows:
         yield ActiveCondition(
-            condition.name,
-            *where,
-            how,
-            shown,
-            found,
-            consumers,
-            False,
-            why,
-            known,
-            begin,
+            name=condition.name,
+            broker=series.broker,
+            address=series.address,
+            queue=series.queue,
+            client=series.client if by_client else "",
+            severity=level,
+            since=begin - clock.applied,
+            evidence=numbers,
+            consumers=count,
+            why=condition.why(poll, row) if condition.why else "",
+            verdicts=verdicts_on_demand(condition, poll, row, begin),
+            begin=begin,
         )
+
+
+def verdicts_on_demand(
+    condition: Condition, poll: RuleInputs, row: int, begin: float
+) -> Verdicts:
+    """Return the verdicts on the causes, which are decided when they are first read."""
+    if condition.decide is None:
+        return {}
+    return OnDemand(decided, condition, poll, row, begin)
 
 
 def decided(condition: Condition, poll: RuleInputs, row: int, since: float) -> Verdicts:
-    """What is known of the causes of a condition that is active in a row since then (broker's clock)."""
+    """Decide the causes of a condition that is active in a row. since: when it began, by the broker's clock."""
     if condition.decide is None:
         return {}
-    case = (ConsumerCase if condition.scope is Scope.CLIENT else Case)(poll, row, since)
+    kind = ConsumerCase if condition.scope is Scope.CLIENT else Case
     verdicts = {
-        name: one
-        for name, one in condition.decide(case).items()
+        name: verdict
+        for name, verdict in condition.decide(kind(poll, row, since)).items()
         if name in condition.causes
     }
     return held_to_rivals(verdicts, condition.rivals, condition.causes)
 
 
 def of_broker(
-    condition: Condition,
-    _: Positions,
-    since: Column,
-    poll: RuleInputs,
-    __: Mask,
-    clock: Clock,
-) -> Iterator[ActiveCondition]:
-    """At once as bad as it can be: it is of all its queues."""
-    how = Severity.CRITICAL if condition.may_be_critical else Severity.WARNING
-    began = float(since[0])
-    why = condition.why(poll, 0) if condition.why else ""
-    numbers = {"age": poll.found.now - began}
-    where = (poll.groups.broker, "", "", "")
-    yield ActiveCondition(
-        condition.name,
-        *where,
-        how,
-        began - clock.applied,
-        numbers,
-        why=why,
-        begin=began,
+    condition: Condition, begin: float, poll: RuleInputs, clock: Clock
+) -> ActiveCondition:
+    """Return a condition of the broker: at once as bad as it may be, as it concerns all queues."""
+    worst = Severity.CRITICAL if condition.may_be_critical else Severity.WARNING
+    return ActiveCondition(
+        name=condition.name,
+        broker=poll.groups.broker,
+        address="",
+        queue="",
+        client="",
+        severity=worst,
+        since=begin - clock.applied,
+        evidence={"age": poll.found.now - begin},
+        why=condition.why(poll, 0) if condition.why else "",
+        begin=begin,
     )
 
 
 def longest(
-    of: Positions, at: Positions, since: Column
+    groups: Positions, positions: Positions, since: Column
 ) -> tuple[Positions, Column, Positions]:
-    """By group `of` (those at -1 left out): the one of `at` with the earliest beginning, that, and their number."""
-    shown = np.flatnonzero(of >= 0)
-    order = shown[np.lexsort((since[shown], of[shown]))]
-    _, first, count = np.unique(of[order], return_index=True, return_counts=True)
-    return at[order[first]], since[order[first]], count
+    """Return of each group the row that began first.
+
+    Args:
+        groups: (rows,) The group of each; rows in group -1 are left out.
+        positions: (rows,) The position of each.
+        since: (rows,) When each began.
+
+    Returns:
+        (groups,) The position of the row that began first, when it began, and how many rows the group has.
+    """
+    in_group = np.flatnonzero(groups >= 0)
+    by_group_and_begin = np.lexsort((since[in_group], groups[in_group]))
+    order = in_group[by_group_and_begin]
+    _, first, count = np.unique(groups[order], return_index=True, return_counts=True)
+    chosen = order[first]
+    return positions[chosen], since[chosen], count
 
 
 def severity(
-    condition: Condition, queues: Positions, poll: RuleInputs, critical: Mask
+    condition: Condition, queues: Positions, poll: RuleInputs, is_critical: Mask
 ) -> list[Severity]:
-    """Of a condition at these queues, -1 where the queue is not known."""
-    level = np.where(
-        critical[queues] & condition.may_be_critical,
-        Severity.CRITICAL,
-        Severity.WARNING,
-    )
+    """Return the severity of a condition at each of these queues, -1 for a queue that is not known."""
+    critical = is_critical[queues] & condition.may_be_critical
+    level = np.where(critical, Severity.CRITICAL, Severity.WARNING)
     level[condition.notice(poll, queues)] = Severity.INFO
-    return [SEVERITIES[one] for one in level.tolist()]
+    return [SEVERITIES[number] for number in level.tolist()]
 
 
 def reported(
-    condition: Condition, poll: RuleInputs, churn: Churn, critical: Mask, clock: Clock
+    condition: Condition,
+    poll: RuleInputs,
+    churn: Churn,
+    is_critical: Mask,
+    clock: Clock,
 ) -> Iterator[ActiveCondition]:
-    """Of a condition that reports clients itself, in place of rows."""
-    reports = [] if condition.reports is None else list(condition.reports(churn, poll))
+    """Return the conditions of clients that the condition reports itself, in place of a rule over rows."""
+    reports = list(condition.reports(churn, poll)) if condition.reports else []
     if not reports:
         return
     clients = poll.groups.clients
-    present = clients.count()
-    at = (
-        {row.name: i for i, row in enumerate(poll.found.queues)}
-        if any(one.idle_queue for one in reports)
-        else {}
-    )
-    severities = severity(
-        condition,
-        np.array([at.get(one.idle_queue, -1) for one in reports]),
-        poll,
-        critical,
-    )
-    for one, how in zip(reports, severities, strict=True):
-        where = (
-            one.client.broker,
-            one.client.address,
-            one.client.queue,
-            one.client.client,
-        )
-        consumers = (
-            int(clients.number_of(one.client, present)) if one.counts_consumers else 0
-        )
-        shown = one.since - clock.applied
+    consumers_of = clients.count()
+    queues = positions_by_name(poll, [report.idle_queue for report in reports])
+    severities = severity(condition, queues, poll, is_critical)
+    for report, level in zip(reports, severities, strict=True):
+        consumers = 0
+        if report.counts_consumers:
+            consumers = int(clients.number_of(report.client, consumers_of))
         yield ActiveCondition(
-            condition.name,
-            *where,
-            how,
-            shown,
-            one.evidence,
-            consumers,
-            verdicts=one.verdicts,
-            begin=one.since,
+            name=condition.name,
+            broker=report.client.broker,
+            address=report.client.address,
+            queue=report.client.queue,
+            client=report.client.client,
+            severity=level,
+            since=report.since - clock.applied,
+            evidence=report.evidence,
+            consumers=consumers,
+            verdicts=report.verdicts,
+            begin=report.since,
         )
+
+
+def positions_by_name(poll: RuleInputs, names: Sequence[str]) -> Positions:
+    """(names,) The position of the queue with each name, -1 where there is none or the name is empty."""
+    if not any(names):
+        return np.full(len(names), -1)
+    position_of = {queue.name: row for row, queue in enumerate(poll.found.queues)}
+    return np.array([position_of.get(name, -1) for name in names])
 
 
 def evidence(
-    condition: Condition, poll: RuleInputs, at: Positions, since: Column
+    condition: Condition, poll: RuleInputs, positions: Positions, since: Column
 ) -> list[dict[str, float]]:
-    """The numbers of the rows `at`; what the broker did not say is not there. `since`: of the condition."""
-    columns = {"age": poll.found.now - since} | dict(condition.evidence(poll, at))
+    """Return the numbers of each row, without those that the broker does not show.
+
+    since: (positions,) Since when the condition is active, by the broker's clock.
+    """
+    ages = poll.found.now - since
+    columns = {"age": ages, **condition.evidence(poll, positions)}
     values = np.stack([*columns.values()], axis=1)
     rows = [dict(zip(columns, row, strict=True)) for row in values.tolist()]
-    for i in np.flatnonzero(~np.isfinite(values).all(axis=1)).tolist():
-        rows[i] = {name: value for name, value in rows[i].items() if isfinite(value)}
+    has_gaps = ~np.isfinite(values).all(axis=1)
+    for row in np.flatnonzero(has_gaps).tolist():
+        rows[row] = {
+            name: number for name, number in rows[row].items() if isfinite(number)
+        }
     return rows
