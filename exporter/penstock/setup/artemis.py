@@ -10,6 +10,7 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from penstock.core.errors import PenstockError
@@ -45,7 +46,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """What the files of an instance say of it. url: of its console's Jolokia."""
+    """An instance, as its files describe it. url: of its console's Jolokia."""
 
     etc: Path
     name: str
@@ -53,53 +54,52 @@ class Instance:
 
 
 def etc_of(directory: Path) -> Path | None:
-    """The `etc/` of an instance's directory, or that directory itself; None where it is none."""
-    return next(
-        (
-            one
-            for one in (directory / "etc", directory)
-            if (one / "broker.xml").is_file()
-        ),
-        None,
-    )
+    """Return the `etc/` of an instance's directory, or that directory itself; None where it is neither."""
+    for etc in (directory / "etc", directory):
+        if (etc / "broker.xml").is_file():
+            return etc
+    return None
 
 
 def instance(etc: Path, name: str | None, url: str | None) -> Instance:
-    """Called and reached as given, else as the files say. PenstockError where they do not say where the console is."""
-    called = re.search(
-        r"<name>\s*([^<\s]+)\s*</name>", _blank(_needed(etc / "broker.xml"))
-    )
-    return Instance(
-        etc,
-        name or (called[1] if called else "artemis"),
-        url or _console(etc / "bootstrap.xml"),
-    )
+    """Return the instance, with its name and URL from its files where the operator gives none.
+
+    PenstockError where the files do not say where the console is.
+    """
+    own_name = _name(etc / "broker.xml")
+    return Instance(etc, name or own_name, url or _console(etc / "bootstrap.xml"))
+
+
+def _name(broker_xml: Path) -> str:
+    """Return the broker's name; the default of Artemis where the file has none."""
+    xml = _blank(_needed(broker_xml))
+    name = re.search(r"<name>\s*([^<\s]+)\s*</name>", xml)
+    return name[1] if name else "artemis"
 
 
 def _console(bootstrap: Path) -> str:
+    """Return the URL of the console's Jolokia, as it is reached from this host."""
     bound = re.search(r'\b(?:uri|bind)="(https?://[^"$]+)"', _blank(_needed(bootstrap)))
     if bound is None:
         raise PenstockError(
             f"{bootstrap}: names no address of the console; give it with --url"
         )
     parts = urlsplit(bound[1].split(",")[0])
-    host = (
-        "localhost"
-        if (parts.hostname or "") in _WILDCARDS
-        else parts.netloc.rpartition(":")[0]
-    )
-    default = 443 if parts.scheme == "https" else 80
-    return f"{parts.scheme}://{host}:{parts.port or default}/console/jolokia/"
+    is_any_address = (parts.hostname or "") in _WILDCARDS
+    host = "localhost" if is_any_address else parts.netloc.rpartition(":")[0]
+    default_port = 443 if parts.scheme == "https" else 80
+    port = parts.port or default_port
+    return f"{parts.scheme}://{host}:{port}/console/jolokia/"
 
 
 def plan(
-    found: Instance, account: Account, *, keep_proxy: bool = False
+    broker: Instance, account: Account, *, keep_proxy: bool = False
 ) -> Iterator[FileChange]:
-    """What to change of the instance's files. PenstockError where one has a form that is not known.
+    """Return the changes of the instance's files. PenstockError where a file has a form that is not known.
 
     keep_proxy: Jolokia may go on opening connections for its users.
     """
-    etc = found.etc
+    etc = broker.etc
     login = _needed(etc / "login.config")
     profile = _needed(etc / "artemis.profile")
     if "PropertiesLoginModule" not in login:
@@ -110,27 +110,25 @@ def plan(
         raise PenstockError(
             f"{etc / 'artemis.profile'}: rights are in broker.xml, not in management.xml; {BY_HAND}"
         )
-    users, roles = (
-        _named(login, kind, f"artemis-{kind}s.properties") for kind in ("user", "role")
-    )
-    yield _users(etc / users, account)
-    yield FileChange(
-        etc / roles, _with_member(_needed(etc / roles), account.user, etc / roles)
-    )
+    users = etc / _properties_file(login, "user")
+    roles = etc / _properties_file(login, "role")
+    yield _users(users, account)
+    yield FileChange(roles, _with_member(_needed(roles), account.user, roles))
     profile = _with_console(profile, account.user, etc / "artemis.profile")
-    yield FileChange(
-        etc / "artemis.profile", profile if keep_proxy else _without_proxy(profile)
-    )
-    yield FileChange(
-        etc / "management.xml",
-        _with_rights(_needed(etc / "management.xml"), account.user, etc),
-    )
+    if not keep_proxy:
+        profile = _without_proxy(profile)
+    yield FileChange(etc / "artemis.profile", profile)
+    management = etc / "management.xml"
+    rights = _with_rights(_needed(management), account.user, etc)
+    yield FileChange(management, rights)
     access = etc / "jolokia-access.xml"
-    if (text := read_lines(access)) is not None:
-        yield FileChange(access, _with_origin(text, found.url))
+    access_xml = read_lines(access)
+    if access_xml is not None:
+        yield FileChange(access, _with_origin(access_xml, broker.url))
 
 
 def _needed(path: Path) -> str:
+    """Return the text of a file that every instance has. PenstockError where it is not there."""
     text = read_lines(path)
     if text is None:
         raise PenstockError(
@@ -140,23 +138,26 @@ def _needed(path: Path) -> str:
 
 
 def _blank(xml: str) -> str:
-    """Comments as blanks, so that each place stays where it is."""
+    """Return the text with blanks in place of comments, so that each place stays where it is."""
     return _COMMENT.sub(lambda comment: re.sub(r"\S", " ", comment[0]), xml)
 
 
-def _named(login: str, kind: str, default: str) -> str:
-    found = re.search(
+def _properties_file(login: str, kind: str) -> str:
+    """Return the name of the file of users or roles. kind: `user` or `role`; login: the text of login.config."""
+    setting = re.search(
         rf'org\.apache\.activemq\.jaas\.properties\.{kind}\s*=\s*"([^"]+)"', login
     )
-    return found[1] if found else default
+    return setting[1] if setting else f"artemis-{kind}s.properties"
 
 
 def _ended(text: str) -> str:
-    """`artemis create` ends its files of users and roles without a newline."""
-    return text if not text or text.endswith("\n") else f"{text}\n"
+    """Return the text with a newline at its end: `artemis create` ends its files of users and roles without one."""
+    is_ended = not text or text.endswith("\n")
+    return text if is_ended else f"{text}\n"
 
 
 def _users(path: Path, account: Account) -> FileChange:
+    """Return the change that adds the user. PenstockError where it is there with another password."""
     text = _needed(path)
     line = re.search(
         rf"(?m)^[ \t]*{re.escape(account.user)}[ \t]*[=:][ \t]*(.*?)[ \t]*$", text
@@ -175,21 +176,23 @@ def _users(path: Path, account: Account) -> FileChange:
 
 
 def hashed_password(password: str, salt: bytes = b"") -> str:
-    """As `artemis user add` writes it: PBKDF2 with SHA-1, 1,024 rounds, 64 bytes."""
+    """Return the hash as `artemis user add` writes it: PBKDF2 with SHA-1, 1,024 rounds, 64 bytes."""
     salt = salt or secrets.token_bytes(32)
-    made = hashlib.pbkdf2_hmac("sha1", password.encode(), salt, 1024, 64)
-    return f"ENC(1024:{salt.hex().upper()}:{made.hex().upper()})"
+    digest = hashlib.pbkdf2_hmac("sha1", password.encode(), salt, 1024, 64)
+    return f"ENC(1024:{salt.hex().upper()}:{digest.hex().upper()})"
 
 
 def _is_password(password: str, written: str) -> bool:
+    """Return whether this is the password that is written, as a hash or as it is."""
     hashed = re.fullmatch(r"ENC\(1024:([0-9A-F]+):[0-9A-F]+\)", written)
-    return written == (
-        hashed_password(password, bytes.fromhex(hashed[1])) if hashed else password
-    )
+    if hashed is None:
+        return written == password
+    salt = bytes.fromhex(hashed[1])
+    return written == hashed_password(password, salt)
 
 
 def _with_member(text: str, user: str, path: Path) -> str:
-    """The user alone has a role of its own name."""
+    """Return the roles with one of the user's own name, which the user alone has."""
     line = re.search(rf"(?m)^[ \t]*{re.escape(user)}[ \t]*[=:][ \t]*(.*?)[ \t]*$", text)
     if line is None:
         return f"{_ended(text)}{user} = {user}\n"
@@ -201,20 +204,35 @@ def _with_member(text: str, user: str, path: Path) -> str:
 
 
 def _with_console(profile: str, role: str, path: Path) -> str:
-    """The role may use the console; `HAWTIO_ROLE` up to 2.28, `HAWTIO_ROLES` after it. None and * let every role."""
-    found = re.search(
+    """Return the profile in which the role may use the console. None and * let every role use it.
+
+    The setting is `HAWTIO_ROLE` up to 2.28, `HAWTIO_ROLES` after it.
+    """
+    line = re.search(
         r"""(?m)^(\s*(?:export\s+)?HAWTIO_ROLES?=)(["']?)([\w, .*-]*)\2\s*?$""", profile
     )
-    if found is None:
+    if line is None:
         raise PenstockError(f"{path}: has no line HAWTIO_ROLES='…'; {BY_HAND}")
-    roles = [one.strip() for one in found[3].split(",") if one.strip()]
+    roles = _listed(line[3])
     if role in roles or roles in ([], ["*"]):
         return profile
-    return f"{profile[: found.start()]}{found[1]}'{','.join([*roles, role])}'{profile[found.end() :]}"
+    before = profile[: line.start()]
+    after = profile[line.end() :]
+    all_roles = ",".join([*roles, role])
+    return f"{before}{line[1]}'{all_roles}'{after}"
+
+
+def _listed(text: str) -> list[str]:
+    """Return the names in a list that is divided by commas."""
+    names = [name.strip() for name in text.split(",")]
+    return [name for name in names if name]
 
 
 def _without_proxy(profile: str) -> str:
-    """Jolokia opens no connection for its users. Artemis before 2.40 has a Jolokia that never does; it ignores this."""
+    """Return the profile in which Jolokia opens no connection for its users.
+
+    Artemis before 2.40 has a Jolokia that never opens one; it ignores the setting.
+    """
     switched_off = re.search(
         r"(?m)^[^#\n]*-Djolokia\.disabledServices=([\w.,]*)", profile
     )
@@ -224,82 +242,104 @@ def _without_proxy(profile: str) -> str:
     if PROXY in switched_off[1].split(","):
         return profile
     others = f",{switched_off[1]}" if switched_off[1] else ""
-    return f"{profile[: switched_off.start(1)]}{PROXY}{others}{profile[switched_off.end(1) :]}"
+    before = profile[: switched_off.start(1)]
+    after = profile[switched_off.end(1) :]
+    return f"{before}{PROXY}{others}{after}"
 
 
 def _with_rights(xml: str, role: str, etc: Path) -> str:
-    """In each match of the broker's own MBeans the role may read, and nothing else; others may what they could."""
-    found = list(_MATCH.finditer(_blank(xml)))
-    if not found:
+    """Return the text in which the role may read the broker's own MBeans and nothing else; others keep their rights."""
+    matches = list(_MATCH.finditer(_blank(xml)))
+    if not matches:
         raise PenstockError(
             f'{etc / "management.xml"}: has no <match domain="org.apache.activemq.artemis">; {BY_HAND}'
         )
-    for match in reversed(found):
+    # From the end, so that the places of the earlier matches stay where they are.
+    for match in reversed(matches):
         rules = [
-            (one[1], [part.strip() for part in one[2].split(",")])
-            for one in _ACCESS.finditer(match[2])
+            (access[1], [name.strip() for name in access[2].split(",")])
+            for access in _ACCESS.finditer(match[2])
         ]
-        made = _rights(rules, role)
-        if made != rules:
-            indent = re.search(r"\n([ \t]*)<access", match[2])
-            lead = f"\n{indent[1] if indent else ' ' * 12}"
-            lines = "".join(
-                f'{lead}<access method="{method}" roles="{",".join(roles)}"/>'
-                for method, roles in made
-            )
-            xml = f"{xml[: match.start(2)]}{lines}{xml[match.end(2) :]}"
+        rights = _rights(rules, role)
+        if rights != rules:
+            before = xml[: match.start(2)]
+            after = xml[match.end(2) :]
+            xml = f"{before}{_access_lines(rights, match[2])}{after}"
     return xml
 
 
-def _rights(
-    rules: list[tuple[str, list[str]]], role: str
-) -> list[tuple[str, list[str]]]:
-    """The first pattern that fits a method decides, so what is guarded comes before what may be read."""
+Rule: TypeAlias = tuple[str, list[str]]
+"""A pattern of methods, and the roles that may call them."""
 
-    def allowed(pattern: str) -> list[str]:
-        """Who else may call what the pattern means."""
-        method = pattern.removesuffix("*")
-        fitting = (roles for rule, roles in rules if fnmatch.fnmatchcase(method, rule))
-        return [one for one in next(fitting, []) if one != role]
 
-    known = {method for method, _ in rules}
-    guarded = {
-        method
-        for method in known
-        if any(fnmatch.fnmatchcase(method, guard) for guard in GUARDED)
-    }
-    rules = [(method, [one for one in roles if one != role]) for method, roles in rules]
-    narrow = [(method, roles) for method, roles in rules if method in guarded]
-    guards = [(guard, allowed(guard)) for guard in GUARDED if guard not in known]
-    reading = [
-        (method, [*allowed(method), role]) for method in READ if method not in known
-    ]
-    rest = [
-        (method, [*roles, role] if method.startswith(("list", "get", "is")) else roles)
+def _access_lines(rules: list[Rule], before: str) -> str:
+    """Return the rules as XML, indented as the rules `before` are."""
+    indented = re.search(r"\n([ \t]*)<access", before)
+    indent = indented[1] if indented else " " * 12
+    return "".join(
+        f'\n{indent}<access method="{method}" roles="{",".join(roles)}"/>'
         for method, roles in rules
+    )
+
+
+def _rights(rules: list[Rule], role: str) -> list[Rule]:
+    """Return the rules by which the role may read and nothing else; the rights of others stay.
+
+    The first pattern that fits a method decides: guarded methods come before those that may be read.
+    """
+    others = [(method, _without(roles, role)) for method, roles in rules]
+    patterns = {method for method, _ in rules}
+    guarded = {method for method in patterns if _is_guarded(method)}
+    guards = [
+        (guard, _roles_for(guard, others)) for guard in GUARDED if guard not in patterns
+    ]
+    reading = [
+        (method, [*_roles_for(method, others), role])
+        for method in READ
+        if method not in patterns
+    ]
+    open_rules = [
+        (method, [*roles, role] if method.startswith(("list", "get", "is")) else roles)
+        for method, roles in others
         if method not in guarded
     ]
-    named = [rule for rule in rest if rule[0] != "*"]
     return [
-        *narrow,
+        *(rule for rule in others if rule[0] in guarded),
         *guards,
-        *named,
+        *(rule for rule in open_rules if rule[0] != "*"),
         *reading,
-        *(rule for rule in rest if rule[0] == "*"),
+        *(rule for rule in open_rules if rule[0] == "*"),
     ]
+
+
+def _without(roles: list[str], role: str) -> list[str]:
+    return [other for other in roles if other != role]
+
+
+def _is_guarded(method: str) -> bool:
+    """Return whether the account must not have this method."""
+    return any(fnmatch.fnmatchcase(method, guard) for guard in GUARDED)
+
+
+def _roles_for(pattern: str, rules: list[Rule]) -> list[str]:
+    """Return the roles that may call the methods of the pattern: those of the first rule that fits."""
+    method = pattern.removesuffix("*")
+    for rule, roles in rules:
+        if fnmatch.fnmatchcase(method, rule):
+            return roles
+    return []
 
 
 def _with_origin(xml: str, url: str) -> str:
-    """The console takes calls that name the host of the URL as their origin."""
+    """Return the text by which the console takes calls that name the host of the URL as their origin."""
     plain = _blank(xml)
     parts = urlsplit(url)
     host = parts.netloc.removesuffix(f":{parts.port}")
+    origin = f"{parts.scheme}://{host}"
     patterns = re.findall(r"<allow-origin>\s*([^<\s]+)\s*</allow-origin>", plain)
-    if "<cors>" not in plain or any(
-        fnmatch.fnmatchcase(f"{parts.scheme}://{host}", one) for one in patterns
-    ):
+    is_allowed = any(fnmatch.fnmatchcase(origin, pattern) for pattern in patterns)
+    if is_allowed or "<cors>" not in plain:
         return xml
     place = plain.index("<cors>") + len("<cors>")
-    return (
-        f"{xml[:place]}\n        <allow-origin>*://{host}*</allow-origin>{xml[place:]}"
-    )
+    line = f"<allow-origin>*://{host}*</allow-origin>"
+    return f"{xml[:place]}\n        {line}{xml[place:]}"

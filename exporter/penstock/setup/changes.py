@@ -29,40 +29,44 @@ class FileChange:
     secret: str = ""
 
     def shown(self) -> Iterator[str]:
-        """The difference, a line each. Of a file with secrets only the lines that change."""
+        """Return the lines of the difference; of a file with secrets only those that change."""
         before = read_lines(self.path)
-        old = (before or "").splitlines()
-        new = self.text.splitlines()
-        names = (str(self.path) if before is not None else "(new file)", str(self.path))
-        for line in difflib.unified_diff(
-            old, new, *names, lineterm="", n=0 if self.secret else 2
-        ):
+        difference = difflib.unified_diff(
+            (before or "").splitlines(),
+            self.text.splitlines(),
+            fromfile="(new file)" if before is None else str(self.path),
+            tofile=str(self.path),
+            lineterm="",
+            n=0 if self.secret else 2,
+        )
+        for line in difference:
             yield line.replace(self.secret, "(not shown)") if self.secret else line
 
     def needed(self) -> bool:
+        """Return whether the file differs from the text."""
         return read_text(self.path) != self.written()
 
     def written(self) -> str:
-        """The text with the line ends and the byte order mark of the file that is there."""
+        """Return the text with the line ends and the byte order mark of the file that is there."""
         before = read_text(self.path) or ""
-        mark = BYTE_ORDER_MARK if before.startswith(BYTE_ORDER_MARK) else ""
-        return mark + (
-            self.text.replace("\n", "\r\n") if "\r\n" in before else self.text
-        )
+        text = self.text
+        if "\r\n" in before:
+            text = text.replace("\n", "\r\n")
+        if before.startswith(BYTE_ORDER_MARK):
+            text = BYTE_ORDER_MARK + text
+        return text
 
 
 def read_lines(path: Path) -> str | None:
-    """As `read_text`, without a byte order mark, each line ended by a newline alone."""
+    """Return the text as `read_text` does, without a byte order mark, each line ended by a newline alone."""
     text = read_text(path)
-    return (
-        None
-        if text is None
-        else text.removeprefix(BYTE_ORDER_MARK).replace("\r\n", "\n")
-    )
+    if text is None:
+        return None
+    return text.removeprefix(BYTE_ORDER_MARK).replace("\r\n", "\n")
 
 
 def read_text(path: Path) -> str | None:
-    """None where there is no such file. PenstockError when it cannot be read."""
+    """Return the text of a file, None where there is none. PenstockError when it cannot be read."""
     try:
         return read_file(path, MAX_BYTES).decode()
     except FileNotFoundError:
@@ -74,7 +78,7 @@ def read_text(path: Path) -> str | None:
 
 
 def apply(changes: Sequence[FileChange], record: Path) -> None:
-    """Write all of them, with backups; `record` says before that what is done. PenstockError when one fails."""
+    """Write all changes, with backups, and first a record of them. PenstockError when one fails."""
     done: dict[str, dict[str, Any]] = json.loads(read_text(record) or "{}")
     texts = {change.path: change.written() for change in changes}
     for change in changes:
@@ -130,15 +134,14 @@ def _digest(text: str) -> str:
 
 
 def _write(path: Path, text: str, *, like: Path) -> None:
-    """The owner is that of `like`, and so is the mode where that is a file."""
+    """Write a file with the owner of `like`, and with its mode where that is a file."""
     try:
-        found = like.stat()
+        status = like.stat()
         with replacing(path) as file:
             file.write(text.encode())
             if os.geteuid() == 0:
-                os.fchown(file.fileno(), found.st_uid, found.st_gid)
-            os.fchmod(
-                file.fileno(), OWNER_ONLY if like.is_dir() else found.st_mode & 0o777
-            )
+                os.fchown(file.fileno(), status.st_uid, status.st_gid)
+            mode = OWNER_ONLY if like.is_dir() else status.st_mode & 0o777
+            os.fchmod(file.fileno(), mode)
     except OSError as error:
         raise PenstockError(f"cannot write {path}: {error.strerror or error}") from None

@@ -1,4 +1,4 @@
-"""Brokers, queues, clients, consumers: what each level shows, and what fits the terminal."""
+"""Brokers, queues, clients, consumers: the columns of each level, and which of them fit the terminal."""
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -23,12 +23,12 @@ from penstock.tui.sparkline import RecentValues, sparkline
 
 GAP = 2
 POINTS = 30
-"""Values of a sparkline, at most."""
+"""The most values of a sparkline."""
 MARKS: Final = {
     "down": "!!", "stale": "? ", "critical": "!!", "warning": "! ", "unknown": "? ", "notice": "i ", "watching": "~ ",
     "healthy": "  ",
 }  # fmt: skip
-"""By state; a colour says the same."""
+"""By state; a color shows the same."""
 STYLES: Final = {
     "down": "bold red", "stale": "dim", "critical": "bold red", "warning": "yellow", "unknown": "cyan",
     "notice": "cyan", "watching": "cyan", "healthy": "green",
@@ -41,7 +41,7 @@ RowT = TypeVar("RowT", bound=Row)
 
 @dataclass(frozen=True, slots=True)
 class CellContext(Generic[RowT]):
-    """What a cell is shown by: the row, its key, what was seen before, and the time by our clock."""
+    """What a cell is made of: the row, its key, its earlier values, and the time by our clock."""
 
     row: RowT
     key: Hashable
@@ -55,10 +55,17 @@ Show = Callable[[CellContext[Any]], str]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """title, show: heading and text. width: in characters, with `most` where there is room.
-    rank: those of the lowest are shown first where the terminal is narrow.
-    given: the name that, once it is chosen, every row has; the column is left out then.
-    sort: the order that it selects, empty where there is none.
+    """A column of a level.
+
+    Attributes:
+        title: The heading.
+        show: Makes the text of a cell.
+        width: In characters.
+        rank: Columns with the lowest rank come first where the terminal is narrow.
+        sort: The order that the column selects, empty where it selects none.
+        most: The width where there is room.
+        right: Whether texts are aligned to the right.
+        given: The name that all rows have once it is chosen: then the column is left out.
     """
 
     title: str
@@ -72,24 +79,33 @@ class Column:
 
 
 def fitted(columns: Sequence[Column], width: int) -> list[Column]:
-    """The columns that fit `width`, the most needed ones, each as wide as there is room: names before the state."""
-    chosen: list[int] = []
-    for i in sorted(range(len(columns)), key=lambda i: columns[i].rank):
-        if (
-            not chosen
-            or _needed([*(columns[one] for one in chosen), columns[i]]) <= width
-        ):
-            chosen.append(i)
-    shown = [columns[i] for i in sorted(chosen)]
-    spare = width - _needed(shown)
-    for i, column in sorted(enumerate(shown), key=lambda one: (one[1].rank, -one[0])):
+    """Return the most needed columns that fit the width, each as wide as there is room: names before the state."""
+    chosen = _chosen(columns, width)
+    spare = width - _needed(chosen)
+
+    def rank_from_the_right(position: int) -> tuple[int, int]:
+        return chosen[position].rank, -position
+
+    for position in sorted(range(len(chosen)), key=rank_from_the_right):
+        column = chosen[position]
         more = max(min(spare, column.most - column.width), 0)
-        shown[i] = replace(column, width=column.width + more)
+        chosen[position] = replace(column, width=column.width + more)
         spare -= more
-    return shown
+    return chosen
+
+
+def _chosen(columns: Sequence[Column], width: int) -> list[Column]:
+    """Return the columns that fit the width, by rank; one in any case. They keep their order."""
+    positions: list[int] = []
+    for position in sorted(range(len(columns)), key=lambda place: columns[place].rank):
+        with_this = [columns[place] for place in [*positions, position]]
+        if not positions or _needed(with_this) <= width:
+            positions.append(position)
+    return [columns[position] for position in sorted(positions)]
 
 
 def _needed(columns: Sequence[Column]) -> int:
+    """Return the characters that the columns take, with the gaps between them."""
     return sum(column.width for column in columns) + GAP * (len(columns) - 1)
 
 
@@ -97,7 +113,7 @@ def _needed(columns: Sequence[Column]) -> int:
 
 
 def cell(name: str, form: Callable[[Any], str]) -> Show:
-    """What the row has under this name; empty where it is not known."""
+    """Return a function that shows what the row has under this name; empty where it has nothing."""
 
     def show(seen: CellContext[Row]) -> str:
         value = getattr(seen.row, name)
@@ -107,41 +123,63 @@ def cell(name: str, form: Callable[[Any], str]) -> Show:
 
 
 def ago(name: str) -> Show:
-    return lambda seen: cell(name, lambda at: brief(max(seen.now - at, 0.0)))(seen)
+    """Return a function that shows how long ago a time of the row is."""
+
+    def show(seen: CellContext[Row]) -> str:
+        age = cell(name, lambda time: brief(max(seen.now - time, 0.0)))
+        return age(seen)
+
+    return show
 
 
 def rate(name: str) -> Show:
-    """Of a counter, from what was seen."""
-    return lambda seen: (
-        "" if (found := seen.trail.rate(seen.key, name)) is None else per_second(found)
-    )
+    """Return a function that shows the growth of a counter per second, from the values since the view began."""
+
+    def show(seen: CellContext[Row]) -> str:
+        value = seen.trail.rate(seen.key, name)
+        return "" if value is None else per_second(value)
+
+    return show
 
 
 def spark(name: str) -> Show:
-    """Of what was seen."""
-    return lambda seen: sparkline(seen.trail.values(seen.key, name)[-seen.width :])
+    """Return a function that draws the values since the view began."""
+
+    def show(seen: CellContext[Row]) -> str:
+        values = seen.trail.values(seen.key, name)
+        return sparkline(values[-seen.width :])
+
+    return show
 
 
 def time_series(name: str, of_client: str) -> Show:
-    """Of what the agent has kept of the last hour: `of_client` where the worst condition is that of a client."""
+    """Return a function that draws the values of the last hour, which the agent remembers.
+
+    name: of the values; of_client: of those where the worst condition is that of a client.
+    """
 
     def show(seen: CellContext[Queue | Client]) -> str:
         if not seen.row.recent:
             return ""
         worst = next(iter(active(seen.row)), None)
-        values = getattr(seen.row.recent, of_client if worst and worst.client else name)
-        return sparkline(
-            [math.nan if value is None else value for value in values][-seen.width :]
-        )
+        is_of_client = worst is not None and worst.client
+        values = getattr(seen.row.recent, of_client if is_of_client else name)
+        numbers = [math.nan if value is None else value for value in values]
+        return sparkline(numbers[-seen.width :])
 
     return show
 
 
+UNITS = (("T", 1e12, 1e12), ("G", 1e9, 1e9), ("M", 1e6, 1e6), ("k", 1e4, 1e3))
+"""Units of large numbers: from where on each is used, and what it stands for."""
+
+
 def short(value: float) -> str:
-    """In at most six characters."""
-    for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
-        if value >= size:
-            return f"{value / (1e3 if unit == 'k' else size):.{1 if value < 100 * size else 0}f}{unit}"
+    """Return a number in at most six characters."""
+    for unit, least, factor in UNITS:
+        if value >= least:
+            digits = 1 if value < 100 * least else 0
+            return f"{value / factor:.{digits}f}{unit}"
     return f"{value:g}" if value == int(value) else f"{value:.1f}"
 
 
@@ -150,72 +188,92 @@ def per_second(value: float) -> str:
 
 
 def brief(seconds: float) -> str:
-    """The largest unit, two of them from an hour on."""
+    """Return a duration in its largest unit, in two units from an hour on."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
     if seconds < 3600:
-        return f"{seconds:.0f} s" if seconds < 120 else f"{seconds // 60:.0f} min"
+        return f"{seconds // 60:.0f} min"
     return duration(seconds // 60 * 60)
 
 
 def state(seen: CellContext[Listed]) -> str:
-    """The mark of the state with the worst condition, and the others as there is room: in short `+lost` where messages
-    are lost, and how many. The word for the state where no condition is active.
+    """Return the mark of the state with the conditions, or with the word for the state where no condition is active.
+
+    Where there is no room for all conditions: the worst one, `+lost` where messages are lost, and how many others.
     """
     row = seen.row
     mark = MARKS[row.state]
-    found = active(row)
-    if not found:
-        return f"{mark} {'silenced' if row.state == 'notice' and row.conditions else row.state}"
-    worst, *others = dict.fromkeys(one.condition for one in found)
-    line = f"{mark} {', '.join([worst, *others])}"
-    if len(line) <= seen.width or not others:
+    names = [*dict.fromkeys(condition.condition for condition in active(row))]
+    if not names:
+        is_silenced = row.state == "notice" and row.conditions
+        return f"{mark} {'silenced' if is_silenced else row.state}"
+    line = f"{mark} {', '.join(names)}"
+    if len(line) <= seen.width or len(names) == 1:
         return line
-    lost = worst not in LOSSES and not LOSSES.isdisjoint(others)
-    more = (" +lost" if lost else "") + (
-        f" +{len(others) - lost}" if len(others) > lost else ""
-    )
-    return line[: min(3 + len(worst), max(seen.width - len(more), 3))] + more
+    others = others_in_short(names)
+    room = max(seen.width - len(others), 3)
+    return line[: min(len(mark) + 1 + len(names[0]), room)] + others
+
+
+def others_in_short(conditions: Sequence[str]) -> str:
+    """Return `+lost` where another condition than the first is a loss, and how many others there are."""
+    worst, *others = conditions
+    is_loss = worst not in LOSSES and not LOSSES.isdisjoint(others)
+    rest = len(others) - is_loss
+    parts = [" +lost"] if is_loss else []
+    if rest:
+        parts.append(f" +{rest}")
+    return "".join(parts)
 
 
 def active(row: Listed) -> Sequence[ConditionSummary]:
-    """Its conditions that are not silenced, the worst first."""
-    return [one for one in row.conditions if not one.silenced]
+    """Return the conditions of a row that are not silenced, the worst first."""
+    return [condition for condition in row.conditions if not condition.silenced]
 
 
 def since(seen: CellContext[Listed]) -> str:
-    found = active(seen.row)
-    return brief(max(seen.now - found[0].since, 0.0)) if found else ""
+    """Return for how long the worst condition has been active; empty where there is none."""
+    conditions = active(seen.row)
+    if not conditions:
+        return ""
+    return brief(max(seen.now - conditions[0].since, 0.0))
 
 
 def broker_state(seen: CellContext[BrokerState]) -> str:
+    """Return the mark and the state of a broker, with how many objects are in that state."""
     row = seen.row
+    mark = MARKS[row.state]
     if row.up is None:
-        return f"{MARKS[row.state]} not asked yet"
+        return f"{mark} not asked yet"
     if not row.up:
-        return f"{MARKS[row.state]} DOWN"
+        return f"{mark} DOWN"
     count = row.numbers.get(row.state)
-    return (
-        f"{MARKS[row.state]} {count} {row.state}"
-        if count
-        else f"{MARKS[row.state]} {row.state}"
-    )
+    return f"{mark} {count} {row.state}" if count else f"{mark} {row.state}"
 
 
 def style_of(row: Row) -> str:
-    """Colour of the state; its mark says the same."""
+    """Return the color of the state; its mark shows the same."""
     return STYLES[row.state]
 
 
-def _of(name: str) -> Show:
-    return lambda seen: (
-        short(seen.row.numbers[name]) if name in seen.row.numbers else ""
-    )
+def _number(name: str) -> Show:
+    """Return a function that shows a number of a broker; empty where it has none."""
+
+    def show(seen: CellContext[BrokerState]) -> str:
+        value = seen.row.numbers.get(name)
+        return "" if value is None else short(value)
+
+    return show
 
 
 def _notes(seen: CellContext[BrokerState]) -> str:
+    """Return why the broker cannot be read, else how many findings there are, and its notes."""
     row = seen.row
-    found = len(row.findings)
-    findings = f"{found} finding{'s' if found > 1 else ''}" if found else ""
-    return row.error or "; ".join([*filter(None, [findings]), *row.notes])
+    if row.error:
+        return row.error
+    count = len(row.findings)
+    findings = [f"{count} finding{'s' if count > 1 else ''}"] if count else []
+    return "; ".join([*findings, *row.notes])
 
 
 # --- levels
@@ -229,16 +287,14 @@ class Level:
     counted: Sequence[str]
 
     def numbers(self, row: Row) -> Mapping[str, Any]:
-        """What sparklines and rates are drawn from."""
-        return (
-            row.numbers
-            if isinstance(row, BrokerState)
-            else {name: getattr(row, name) for name in self.counted}
-        )
+        """Return the values that sparklines and rates are made of."""
+        if isinstance(row, BrokerState):
+            return row.numbers
+        return {name: getattr(row, name) for name in self.counted}
 
     @property
     def sorts(self) -> list[str]:
-        """The orders there are, by the columns that select them."""
+        """Return the orders that the columns select."""
         return [column.sort for column in self.columns if column.sort]
 
 
@@ -255,46 +311,46 @@ SHOWS: Final[Mapping[str, Callable[[Any], Show]]] = {
     "per_second": lambda name: cell(name, per_second),
     "percent": lambda name: cell(name, "{:.0%}".format),
     "brief": lambda name: cell(name, brief),
-    "number": _of,
+    "number": _number,
     "ago": ago,
     "rate": rate,
     "seen": spark,
     "kept": lambda names: time_series(*names),
 }
-"""How a cell is made of what its row has under a name."""
+"""How a cell is made of the value that its row has under a name."""
 _LEVELS = read_toml("penstock.tui", "levels.toml")
 _KEYS = read_toml("penstock.tui", "keys.toml")
 LOSSES: Final = frozenset[str](_LEVELS["losses"])
 """Conditions by which messages are lost."""
 
 
-def bindings(of: str) -> list[BindingType]:
-    """Of the view, the grid or a page."""
-    return [Binding(**row) for row in _KEYS[of]]
+def bindings(view: str) -> list[BindingType]:
+    """Return the keys of the view, the grid or a page."""
+    return [Binding(**row) for row in _KEYS[view]]
 
 
 def key_lines(width: int) -> list[str]:
-    """What each key of the view does, in lines of that width."""
-    rows = [row for row in _KEYS["view"] if row.get("show", True)]
-    text = "  ".join(
-        f"{row.get('key_display', row['key'])}\0{row['description']}".replace(" ", "\0")
-        for row in rows
-    )
+    """Return what each key of the view does, in lines of that width."""
+    parts = [
+        f"{row.get('key_display', row['key'])} {row['description']}"
+        for row in _KEYS["view"]
+        if row.get("show", True)
+    ]
+    # No line may break within a part.
+    text = "  ".join(part.replace(" ", "\0") for part in parts)
     return [line.replace("\0", " ") for line in wrap(text, max(width, 1))]
 
 
 def columns(rows: Sequence[Mapping[str, Any]]) -> tuple[Column, ...]:
-    """Of a level in `levels.toml`."""
-    found = []
-    for row in rows:
-        kind = next(name for name in SHOWS if name in row)
-        found.append(
-            Column(
-                show=SHOWS[kind](row[kind]),
-                **{name: row[name] for name in row if name != kind},
-            )
-        )
-    return tuple(found)
+    """Return the columns of a level in `levels.toml`."""
+    return tuple(_column(row) for row in rows)
+
+
+def _column(row: Mapping[str, Any]) -> Column:
+    """Return a column. row: a way to show it (one of `SHOWS`) with the name of the value, and fields of `Column`."""
+    kind = next(name for name in SHOWS if name in row)
+    fields = {name: row[name] for name in row if name != kind}
+    return Column(show=SHOWS[kind](row[kind]), **fields)
 
 
 LEVELS: Final = tuple(
