@@ -137,12 +137,12 @@ class Index(Generic[RowT]):
             This very index where no thing came, went or changed.
         """
         ordered, order = ascending(keys)
-        has_changes = changed is not None and len(changed) > 0
-        if not has_changes and np.array_equal(ordered, self.keys):
+        changed_keys = np.empty(0, np.int64) if changed is None else changed
+        if not len(changed_keys) and np.array_equal(ordered, self.keys):
             return self, order
         origin = self.positions(ordered)
-        if has_changes:
-            origin[np.isin(ordered, changed)] = -1
+        if len(changed_keys):
+            origin[np.isin(ordered, changed_keys)] = -1
         fresh = np.flatnonzero(origin < 0)
         if len(ordered) == len(self.keys) and not len(fresh):
             return self, order

@@ -224,7 +224,8 @@ class Grouping(Generic[SeriesT]):
         was_there = np.ones(len(self.source), np.bool_)
         is_known = source.carry(self.source, was_there, fill=False)
         context_before = source.carry(self.source, self.context, 0)
-        return ~is_known | (context_before != context)
+        has_changed: NDArray[np.bool_] = context_before != context
+        return ~is_known | has_changed
 
     def _index_of(
         self, keys: Keys, series_by_key: Mapping[int, SeriesT]
