@@ -266,7 +266,8 @@ class Window:
         """(rows,) The sum of a variable over all samples."""
         if not self.samples:
             return np.zeros(len(self.index))
-        return self.totals[variable]
+        total: Column = self.totals[variable]
+        return total
 
     def rate(self, variable: int) -> Column:
         """(rows,) The change of a variable per second, over the time for which it is known; NaN where that is none."""

@@ -125,7 +125,8 @@ class Totals(Generic[SeriesT]):
         """(series,) The totals of one counter."""
         if self.sums is None:
             return np.zeros(len(self.index))
-        return self.sums[counter]
+        totals: Column = self.sums[counter]
+        return totals
 
     def _carried(
         self,
