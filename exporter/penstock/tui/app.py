@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.resources import files
@@ -161,20 +161,19 @@ class Look:
     place: Place | None = None
 
     def stamps(self) -> dict[str, float]:
-        """When each broker was polled, by our clock."""
-        return {one.name: self.at - (one.age or 0.0) for one in self.brokers}
+        """Return when each broker was polled, by our clock."""
+        return {broker.name: self.at - (broker.age or 0.0) for broker in self.brokers}
 
-    def shows(self, place: Place, brokers: Sequence[BrokerState], at: float) -> bool:
-        """Whether the same rows would come: the place is the same, and no broker was polled since."""
-        stamps = self.stamps()
-        up = {one.name: one.up for one in self.brokers}
-        now = Look(at, brokers)
-        return (
-            place == self.place
-            and up == {one.name: one.up for one in brokers}
-            and all(
-                abs(stamp - stamps[name]) < STEP for name, stamp in now.stamps().items()
-            )
+    def shows(self, place: Place, brokers: Sequence[BrokerState], now: float) -> bool:
+        """Return whether the same rows would come: the place is the same, and no broker was polled since."""
+        up_before = {broker.name: broker.up for broker in self.brokers}
+        up = {broker.name: broker.up for broker in brokers}
+        if place != self.place or up != up_before:
+            return False
+        polled_before = self.stamps()
+        polled = Look(now, brokers).stamps()
+        return all(
+            abs(stamp - polled_before[name]) < STEP for name, stamp in polled.items()
         )
 
 
@@ -235,18 +234,18 @@ class Top(App[None]):
 
     @work(exclusive=True, group="look")
     async def _ask(self, *, again: bool = False) -> None:
-        """Ask the source for what is shown now; a failure leaves what was seen, and is shown.
+        """Ask the source for the rows of the place. After a failure the old rows stay, and the error is shown.
 
-        again: the rows only where a broker was polled since, for they cost the agent more than the brokers do.
+        again: Ask for rows only where a broker was polled since: they cost the agent more than the brokers do.
         """
         place = self._place
         try:
             brokers = (await self._get("/api/v1/brokers", BrokerList)).rows
             if not self._look.brokers:
                 place = self._begin(brokers)
-            at = time.time()
-            if again and self._look.shows(place, brokers, at):
-                look = replace(self._look, at=at, brokers=brokers)
+            now = time.time()
+            if again and self._look.shows(place, brokers, now):
+                look = replace(self._look, at=now, brokers=brokers)
             else:
                 look = await self._seen(place, brokers)
         except PenstockError as error:
@@ -254,21 +253,7 @@ class Top(App[None]):
         else:
             self._error = ""
             self._look = look
-            stamps = look.stamps()
-            level = place.level
-            self._trail.note(
-                {
-                    (level.name, level.key(row)): (
-                        stamps.get(
-                            row.name if isinstance(row, BrokerState) else row.broker,
-                            look.at,
-                        ),
-                        values,
-                    )
-                    for row in look.rows
-                    if (values := level.numbers(row))
-                }
-            )
+            self._trail.note(values_by_row(look, place))
         wanted = self._wanted
         self._coming = False
         self._wanted = None
@@ -332,14 +317,13 @@ class Top(App[None]):
         )
 
     def _title_line(self) -> Line:
-        at = (
-            datetime.fromtimestamp(self._look.at, UTC).strftime("%H:%M:%S UTC")
-            if self._look.at
-            else "not asked yet"
-        )
+        asked = "not asked yet"
+        if self._look.at:
+            time_of_look = datetime.fromtimestamp(self._look.at, UTC)
+            asked = time_of_look.strftime("%H:%M:%S UTC")
         every = "paused" if self._paused else f"every {self._seconds:g} s"
         return styled(
-            f"penstock top  {self._where}  {at}, {every}".ljust(500),
+            f"penstock top  {self._where}  {asked}, {every}".ljust(500),
             "reverse",
             no_wrap=True,
         )
@@ -353,18 +337,16 @@ class Top(App[None]):
     def _place_line(self) -> Line:
         place = self._place
         look = self._look
-        names = (
-            []
-            if place.level is BROKERS
-            else [place.broker or "all brokers", place.queue, place.client]
-        )
-        parts = [" > ".join([*(name for name in names if name), place.level.name])]
-        shown = len(look.rows)
-        parts.append(
-            f"{shown:,}"
-            if shown == look.total
-            else f"{shown:,} of {look.total:,}: filter with /"
-        )
+        names: list[str] = []
+        if place.level is not BROKERS:
+            names = [place.broker or "all brokers", place.queue, place.client]
+        path = [*filter(None, names), place.level.name]
+        parts = [" > ".join(path)]
+        count = len(look.rows)
+        if count == look.total:
+            parts.append(f"{count:,}")
+        else:
+            parts.append(f"{count:,} of {look.total:,}: filter with /")
         if place.level is not BROKERS:
             turned = "" if place.sort in (WORST, *place.level.sorts) else " reversed"
             parts.append(f"by {place.sort.removeprefix('-')}{turned}")
@@ -373,29 +355,26 @@ class Top(App[None]):
         return styled("   ".join(parts), "bold", no_wrap=True, overflow="ellipsis")
 
     def _broker_lines(self) -> Iterable[Line]:
-        """Those that are down, of those that are looked at; the one that is looked at also when it is up."""
+        """Return a line for each chosen broker that is down; for a single chosen broker also when it is up."""
         chosen = [
-            one for one in self._look.brokers if self._place.broker in ("", one.name)
+            broker
+            for broker in self._look.brokers
+            if self._place.broker in ("", broker.name)
         ]
-        down = [one for one in chosen if one.up is False]
-        most = (
-            self.size.width if len(down) > 1 else None
-        )  # a line each: all names are seen
-        for one in down[:MOST_DOWN]:
-            yield styled(
-                f"!! {one.name} DOWN{old(one)}: {one.error}"[:most], STYLES["down"]
-            )
+        down = [broker for broker in chosen if broker.up is False]
+        # Of several each has one line, so that all names are seen.
+        width = self.size.width if len(down) > 1 else None
+        for broker in down[:MOST_DOWN]:
+            line = f"!! {broker.name} DOWN{old(broker)}: {broker.error}"
+            yield styled(line[:width], STYLES["down"])
         if len(down) > MOST_DOWN:
             yield styled(
                 f"!! and {len(down) - MOST_DOWN} more brokers DOWN", STYLES["down"]
             )
         if self._place.broker and not down:
-            yield from (
-                styled(
-                    about(one), screens.style_of(one), overflow="ellipsis", no_wrap=True
-                )
-                for one in chosen
-            )
+            for broker in chosen:
+                style = screens.style_of(broker)
+                yield styled(about(broker), style, overflow="ellipsis", no_wrap=True)
 
     # --- keys
 
@@ -538,18 +517,19 @@ class Top(App[None]):
         self.notify(visible(f"Copied: {text}"), markup=False)
 
     def action_events(self) -> None:
-        """What changed on what is looked at, the newest first."""
-        given = {
-            "broker": self._place.broker,
-            "queue": self._place.queue,
-            "limit": EVENTS,
-        }
+        """Show what changed at this place, the newest first."""
         self._page(
-            "events, the newest first", event_lines, "events", EventList, **given
+            "events, the newest first",
+            event_lines,
+            "events",
+            EventList,
+            broker=self._place.broker,
+            queue=self._place.queue,
+            limit=EVENTS,
         )
 
     def action_incidents(self) -> None:
-        """Roots with what comes of them, the worst first."""
+        """Show the incidents, the worst first."""
         broker = self._place.broker
         self._page(
             "incidents, the worst first",
@@ -566,21 +546,37 @@ class Top(App[None]):
         lines: Callable[[Any], Iterable[str]],
         path: str,
         kind: type,
-        **given: str | int,
+        **query: str | int,
     ) -> None:
-        """A page of the lines that an answer makes."""
+        """Show a page with the lines of an answer."""
         try:
-            found = await self._get(f"/api/v1/{path}", kind, **given)
+            answer = await self._get(f"/api/v1/{path}", kind, **query)
         except PenstockError as error:
             self.notify(visible(str(error)), severity="error", markup=False)
         else:
-            self.push_screen(TextPage(f"{title}   q: back", lines(found)))
+            self.push_screen(TextPage(f"{title}   q: back", lines(answer)))
 
     def action_help(self) -> None:
         self.push_screen(TextPage("help   q: back", HELP.splitlines()))
 
     def action_scroll_page(self, lines: int) -> None:
         self.screen.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
+
+
+def values_by_row(
+    look: Look, place: Place
+) -> dict[Hashable, tuple[float, Mapping[str, Any]]]:
+    """Return when each row's broker was polled, and the row's values, by its key."""
+    level = place.level
+    stamps = look.stamps()
+    values: dict[Hashable, tuple[float, Mapping[str, Any]]] = {}
+    for row in look.rows:
+        numbers = level.numbers(row)
+        broker = row.name if isinstance(row, BrokerState) else row.broker
+        if numbers:
+            stamp = stamps.get(broker, look.at)
+            values[level.name, level.key(row)] = (stamp, numbers)
+    return values
 
 
 def names_of(row: Listed) -> dict[str, str]:
@@ -591,16 +587,17 @@ def names_of(row: Listed) -> dict[str, str]:
 
 
 def about(broker: BrokerState) -> str:
-    """One line on a broker that is up, or was not asked yet."""
+    """Return one line about a broker that is up, or was not asked yet."""
     if broker.up is None:
         return f"{broker.name}: not asked yet"
-    found = [
+    counts = [
         f"{broker.numbers[name]} {name}"
         for name in ("critical", "warning")
         if broker.numbers.get(name)
     ]
-    worst = ", ".join(found) or "no warning"
-    return f"{broker.name} up: {broker.kind} {broker.version} {broker.role}{old(broker)}; {worst}"
+    worst = ", ".join(counts) or "no warning"
+    version = f"{broker.kind} {broker.version} {broker.role}"
+    return f"{broker.name} up: {version}{old(broker)}; {worst}"
 
 
 def old(broker: BrokerState) -> str:
@@ -608,7 +605,7 @@ def old(broker: BrokerState) -> str:
 
 
 def broker_lines(broker: BrokerState) -> Iterable[str]:
-    """What is known of a broker, line by line."""
+    """Return the lines about a broker: its state, its notes and its findings."""
     yield f"{broker.name} DOWN: {broker.error}" if broker.up is False else about(broker)
     yield ""
     yield from broker.notes
@@ -617,11 +614,11 @@ def broker_lines(broker: BrokerState) -> Iterable[str]:
         yield f"  advice    {finding.advice}"
 
 
-def event_lines(found: EventList) -> Iterable[str]:
-    return [event_line(event) for event in reversed(found.events)] or [
-        "Nothing has changed since the agent began."
-    ]
+def event_lines(answer: EventList) -> Iterable[str]:
+    lines = [event_line(event) for event in reversed(answer.events)]
+    return lines or ["Nothing has changed since the agent began."]
 
 
-def incidents_shown(found: IncidentList) -> Iterable[str]:
-    return [*incident_lines(found.rows, time.time())] or ["No incident."]
+def incidents_shown(answer: IncidentList) -> Iterable[str]:
+    lines = [*incident_lines(answer.rows, time.time())]
+    return lines or ["No incident."]

@@ -56,10 +56,10 @@ def _write(line: str, *, err: bool = False) -> None:
 
 
 def folded(line: str, width: int) -> Iterator[str]:
-    """The visible line in parts of at most `width` columns, the later ones under the text behind its first word."""
+    """Cut a line into parts of at most `width` columns; later parts are indented to the text behind its first word."""
     line = visible(line)
-    found = _HEAD.match(line)
-    hang = max(columns(found[0]) if found else 0, HANG)
+    head = _HEAD.match(line)
+    hang = max(columns(head[0]) if head else 0, HANG)
     if hang > width // 2:
         hang = HANG
     part = ""
@@ -71,29 +71,31 @@ def folded(line: str, width: int) -> Iterator[str]:
             and hang + columns(word.lstrip(" ")) <= width
         ):
             yield part
-            part, used, word = " " * hang, hang, word.lstrip(" ")  # noqa: PLW2901
-        for one in word:
-            if used + columns(one) > width:  # no line is long enough for the word
+            part = " " * hang
+            used = hang
+            word = word.lstrip(" ")  # noqa: PLW2901
+        for character in word:
+            if used + columns(character) > width:  # no line is long enough for the word
                 yield part
                 part = " " * hang
                 used = hang
-            part = part + one
-            used = used + columns(one)
+            part += character
+            used += columns(character)
     yield part
 
 
 def columns(text: str) -> int:
-    """What visible text takes on a terminal, never less: wide characters take two, marks above others none."""
+    """Return the columns that visible text takes on a terminal, or more."""
     if text.isascii():
         return len(text)
-    return sum(
-        0
-        if unicodedata.category(one) in ("Mn", "Me")
-        else 2
-        if unicodedata.east_asian_width(one) in "WF"
-        else 1
-        for one in text
-    )
+    return sum(map(columns_of_character, text))
+
+
+def columns_of_character(character: str) -> int:
+    """Return 0 for a mark above another character, 2 for a wide character, else 1."""
+    if unicodedata.category(character) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
 def state_word(line: str) -> str:
