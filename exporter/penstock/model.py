@@ -13,6 +13,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from penstock.columns.consumers import ConsumerColumns
+from penstock.columns.queues import QueueColumns
 from penstock.core.table import Keys, Table, declared
 
 CLOCK_NOISE = 2.0
@@ -198,29 +200,13 @@ class AddressRow:
 
 @dataclass(frozen=True, slots=True)
 class QueueRow:
-    """A queue. messages: the broker's own count. ring_limit: messages, NaN = no limit. has_dead_letter_address,
-    has_expiry_address: Artemis; NaN until read. in_doubt: messages that prepared transactions took (Artemis); NaN
-    where it was not asked. groups: of messages, that it knows now (Artemis); NaN likewise.
-
-    OpenMQ only: removed (left for whatever reason), uncommitted (sent in open transactions, in neither of the other
-    counts), exact (as of its address). There a topic's subscription is a queue: messages is its backlog with what is
-    in delivery, removed what its consumers settled (redeliveries count again), last_acknowledgement when one did last
-    (NaN = never, and on queues); it has no added and no bytes. scheduled: without what is uncommitted, too.
-    next_sent: when the message that is next in line was sent, by its sender's clock. active_consumers: of the
-    consumers those that get messages; the others are backups (NaN of subscriptions).
+    """The texts and settings of a queue. `columns.queues` declares its numbers.
 
     purge_on_no_consumers, auto_delete: whether messages, or the queue with them, go with the last consumer (Artemis);
     None where that was not read.
-
-    Classic: removed, too, but subscriptions have added; scheduled is not there, as none of a queue's messages is.
     """
 
-    COLUMNS: ClassVar = declared(
-        "messages delivering scheduled bytes delivering_bytes consumers paused added acknowledged expired killed"
-        " acknowledge_attempts ring_limit last_value exclusive grouped enabled max_consumers consumers_before_dispatch"
-        " has_dead_letter_address has_expiry_address in_doubt groups"
-        " removed uncommitted exact last_acknowledgement next_sent active_consumers"
-    )
+    COLUMNS: ClassVar = QueueColumns.measured()
 
     name: str
     address: str
@@ -238,21 +224,9 @@ class QueueRow:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerRow:
-    """
-    A consumer. buffered: delivered, not yet acknowledged. last_delivery, last_acknowledgement: NaN = never. orphaned:
-    its session is gone (Artemis; there while any consumer is). leaving: no longer listed, to be proven gone once more
-    (Artemis; there while any consumer is).
+    """The texts of a consumer. `columns.consumers` declares its numbers."""
 
-    OpenMQ only: flow_paused (the broker waits for the client to ask for more), waiting (taken for this consumer, not
-    yet sent), acknowledge_mode (an `AcknowledgeMode`), created. acknowledged is there whatever it no longer buffers.
-
-    Classic only: transaction_begun (the oldest that is open on its connection; NaN: none).
-    """
-
-    COLUMNS: ClassVar = declared(
-        "buffered buffered_bytes delivered acknowledged awaiting_commit last_delivery last_acknowledgement orphaned"
-        " leaving flow_paused waiting acknowledge_mode created transaction_begun"
-    )
+    COLUMNS: ClassVar = ConsumerColumns.measured()
 
     id: str
     """The broker's own id of it, unique on the broker."""

@@ -59,7 +59,7 @@ def row(number: int, in_transit: object = 0, **more: object) -> Row:
     }
 
 
-def reader() -> NumbersReader[wire.ConsumerNumbers]:
+def reader() -> NumbersReader[wire.ListedConsumer]:
     return NumbersReader(
         ListingDecoder(wire.ConsumerNumbers, "listConsumers"),
         lambda rows: integers(rows, "id"),
@@ -280,7 +280,7 @@ def test_polls_read_as_if_each_were_the_first(
 
 
 def read_all(
-    read: NumbersReader[wire.ConsumerNumbers],
+    read: NumbersReader[wire.ListedConsumer],
     polls: Sequence[Sequence[tuple[int, object]]],
     size: int,
 ) -> None:

@@ -92,7 +92,7 @@ def of_client(name: str, *wanted: str) -> Callable[[Scrape], dict[str, float]]:
     return lambda scrape: scrape.numbers("mq_client_", wanted, client=name)
 
 
-ROW_TYPES = {
+ROW_TYPES: dict[str, type[Any]] = {
     "listConsumers": ConsumerNumbers, "listQueues": QueueNumbers, "listAddresses": AddressNumbers,
     "listConnections": ConnectionListed, "listSessions": SessionListed, "listProducers": ProducerListed,
 }  # fmt: skip

@@ -15,6 +15,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
+from penstock.columns.spec import Kind
 from penstock.core.table import EXACT, Column, Positions, pieces
 
 RowT = TypeVar("RowT", bound=msgspec.Struct)
@@ -48,6 +49,15 @@ Code = Annotated[float, Meta(ge=0, le=127)]
 Text = Annotated[str, Meta(pattern="^(?!ERROR: )")]
 """An attribute that is a text. Jolokia writes `ERROR: …` in place of one that a broker that stops could not read."""
 Port = Annotated[int, Meta(ge=0, le=65535)]
+WIRE_TYPES: Mapping[Kind | None, Any] = {
+    Kind.COUNT: Count,
+    Kind.PERCENT: Count,
+    Kind.SETTING: Setting,
+    Kind.FLAG: Flag,
+    Kind.TIME: Millis,
+    Kind.STATE: Code,
+}
+"""By the kind of a declared column, the type that its values are decoded to."""
 
 
 def named(name: str, default: Any = NAN) -> Any:

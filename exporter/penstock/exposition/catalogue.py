@@ -1,13 +1,23 @@
-"""The catalogue: every metric, once, from `catalogue.toml`. A new one is an entry, and a column at its `place`."""
+"""The catalogue: every metric, once.
+
+A metric of a number that brokers send is declared with its column, in `penstock.columns`;
+`catalogue.toml` has its place in the order. Any other metric is an entry there, and a column
+at its `place`.
+"""
 
 import re
 import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
+
+from penstock.columns.consumers import ConsumerColumns
+from penstock.columns.queues import QueueColumns
+from penstock.columns.spec import Frame
 
 FamilyType = Literal["counter", "gauge", "info"]
 
@@ -48,13 +58,11 @@ class Family:
 
     @property
     def type(self) -> FamilyType:
-        return (
-            "counter"
-            if self.name.endswith("_total")
-            else "info"
-            if self.name.endswith("_info")
-            else "gauge"
-        )
+        if self.name.endswith("_total"):
+            return "counter"
+        if self.name.endswith("_info"):
+            return "info"
+        return "gauge"
 
     @property
     def place(self) -> str:
@@ -80,6 +88,57 @@ class Family:
         return f"{self.help} Source: {self.source}."
 
 
-CATALOGUE: Final = msgspec.convert(_FILE["metric"], tuple[Family, ...])
+def declared_families(frame: type[Frame[Any]]) -> Iterator[Family]:
+    """The metrics that are declared with the columns of a frame."""
+    for spec, metric in frame.metrics():
+        place = metric.at
+        if not place and frame.is_own(metric):
+            place = f"{frame.THING}.{spec.name}"
+        yield Family(
+            name=metric.name,
+            help=metric.help or spec.meaning,
+            source=str(spec.sources),
+            at=place,
+        )
+
+
+def in_order(
+    entries: Iterable[Mapping[str, Any]], declared: Mapping[str, Family]
+) -> tuple[Family, ...]:
+    """All metrics, in the order in which a body shows them.
+
+    Args:
+        entries: The metrics of `catalogue.toml`; of a declared one only the name.
+        declared: The declared metrics by name. One that has no entry comes after the other
+            metrics of its table.
+    """
+    families: list[Family] = []
+    for entry in entries:
+        family = declared.get(entry["name"])
+        if family is None:
+            family = msgspec.convert(entry, Family)
+        families.append(family)
+
+    placed = set(families)
+    for family in declared.values():
+        if family not in placed:
+            position = behind_its_table(families, family.table)
+            families.insert(position, family)
+    return tuple(families)
+
+
+def behind_its_table(families: Sequence[Family], table: str) -> int:
+    """The position behind the last of the families of a table."""
+    position = len(families)
+    while families[position - 1].table != table:
+        position -= 1
+    return position
+
+
+FRAMES: Final[tuple[type[Frame[Any]], ...]] = (QueueColumns, ConsumerColumns)
+DECLARED: Final = {
+    family.name: family for frame in FRAMES for family in declared_families(frame)
+}
+CATALOGUE: Final = in_order(_FILE["metric"], DECLARED)
 """All families, in the order in which a body shows them."""
 AGENT: Final = tuple(family for family in CATALOGUE if family.table == "agent")

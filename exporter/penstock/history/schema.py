@@ -13,6 +13,9 @@ from typing import Any, Final
 import pyarrow as pa
 
 from penstock import model
+from penstock.columns.consumers import ConsumerColumns
+from penstock.columns.queues import QueueColumns
+from penstock.columns.spec import Frame, Kind
 from penstock.core.catalogues import read_toml
 
 VERSION: Final = 1
@@ -114,12 +117,38 @@ def _row_type(name: str, said: Mapping[str, Any]) -> RowType:
         {field: said.get("renamed", {}).get(field, field) for field in texts},
         frozenset(field for field in texts if kept[field] in FLAGS),
         {field: REAL for field, kind in kept.items() if kind is float}
-        | _columns(said.get("numbers", ())),
+        | _numbers(name, said.get("numbers", ())),
         _columns(said.get("extra", ())),
         said.get("joins", {}),
         tuple(said.get("identity", ())),
         tuple(said.get("counters", ())),
     )
+
+
+FRAMES: Final[Mapping[str, type[Frame[Any]]]] = {
+    "queue": QueueColumns,
+    "consumer": ConsumerColumns,
+}
+"""By the kind of row, the frame that declares its numbers."""
+STORED: Final = {
+    Kind.COUNT: COUNT,
+    Kind.SETTING: COUNT,
+    Kind.PERCENT: REAL,
+    Kind.REAL: REAL,
+    Kind.FLAG: FLAG,
+    Kind.STATE: FLAG,
+    Kind.TIME: TIME,
+}
+"""By the kind of a declared column, its type in the files."""
+
+
+def _numbers(
+    name: str, groups: Sequence[Mapping[str, Sequence[str]]]
+) -> dict[str, Any]:
+    """The numbers of a kind of row: as they are declared, else as `schema.toml` has them."""
+    if name not in FRAMES:
+        return _columns(groups)
+    return {column: STORED[kind] for column, kind in FRAMES[name].stored().items()}
 
 
 def _columns(groups: Sequence[Mapping[str, Sequence[str]]]) -> dict[str, Any]:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.columns.consumers import ConsumerColumns
+from penstock.columns.spec import Kind
 from penstock.core.table import Column, Index, Join, Keys, Positions, Table
 from penstock.model import ConsumerRow, Snapshot
 from penstock.series.clock import Clock
@@ -28,8 +30,10 @@ CLIENT_GAUGES = {
     "uncommitted": "awaiting_commit",
 }
 COUNTERS = ("delivered", "acknowledged")
-SHOWN = ("buffered", "buffered_bytes", "flow_paused")
+SHOWN = ConsumerColumns.shown(Kind.COUNT, Kind.FLAG)
 """Columns that a consumer shown by itself has as they are."""
+SHOWN_TIMES = ConsumerColumns.shown(Kind.TIME)
+"""Columns that it has corrected for the skew of the broker's clock."""
 _UNKNOWN_QUEUE = -2
 """In place of the position of a queue that is not read yet; HIDDEN is that of a queue that is not shown."""
 
@@ -249,7 +253,7 @@ def consumer_table(
     """Return the numbers of the consumers that are shown one by one; times by the agent's clock."""
     positions = consumers.index.positions(state.index.keys)
     columns = {name: consumers[name][positions] for name in SHOWN if name in consumers}
-    for name in ("last_delivery", "last_acknowledgement"):
+    for name in SHOWN_TIMES:
         if name in consumers:
             columns[name] = consumers[name][positions] - clock.applied
     return Table(state.index, columns)

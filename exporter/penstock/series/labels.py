@@ -12,6 +12,8 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.columns.consumers import ConsumerColumns
+from penstock.columns.queues import QueueColumns
 from penstock.core.table import (
     Column,
     Index,
@@ -67,12 +69,13 @@ class AddressSeries:
 @dataclass(frozen=True, slots=True)
 class QueueSeries:
     COLUMNS: ClassVar = declared(
-        "info dead_letter_info messages ready delivering scheduled uncommitted bytes consumers unhealthy_consumers"
-        " paused added acknowledged expired killed removed evicted lost_by_consumer ring_limit ring_used_ratio"
-        " ring_at_risk ring_scheduled_at_risk ring_retention ring_overflow ring_oversize_since ring_retention_target"
-        " drain drain_target oldest_message oldest_earliest oldest_latest expected_consumers imbalance capacity"
-        " unexplained in_doubt redistributed expected_messages_per_second_low expected_messages_per_second_high state"
-    )
+        "info dead_letter_info ready unhealthy_consumers evicted lost_by_consumer"
+        " ring_used_ratio ring_at_risk ring_scheduled_at_risk ring_retention"
+        " ring_overflow ring_oversize_since ring_retention_target drain drain_target"
+        " oldest_message oldest_earliest oldest_latest expected_consumers imbalance"
+        " capacity unexplained in_doubt redistributed expected_messages_per_second_low"
+        " expected_messages_per_second_high state"
+    ).union(QueueColumns.shown(), QueueColumns.shown(counters=True))
 
     broker: str
     address: str
@@ -116,8 +119,8 @@ class ProducerSeries:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerSeries:
-    COLUMNS: ClassVar = declared(
-        "buffered buffered_bytes last_delivery last_acknowledgement flow_limit flow_resume flow_paused"
+    COLUMNS: ClassVar = declared("flow_limit flow_resume").union(
+        ConsumerColumns.shown()
     )
 
     broker: str

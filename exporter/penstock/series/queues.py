@@ -5,6 +5,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from penstock.columns.queues import QueueColumns
+from penstock.columns.spec import Kind
 from penstock.core.state import By, RowState, column, unindexed
 from penstock.core.table import Column, Mask, Table
 from penstock.model import (
@@ -20,8 +22,10 @@ from penstock.series.totals import Totals
 from penstock.settings.policy import Policy
 from penstock.settings.rules import RuleSettings
 
-COUNTERS = ("added", "acknowledged", "expired", "killed", "removed")
-GAUGES = ("messages", "delivering", "scheduled", "bytes", "consumers", "uncommitted")
+COUNTERS = QueueColumns.shown(counters=True)
+GAUGES = QueueColumns.shown(Kind.COUNT)
+FLAGS = QueueColumns.shown(Kind.FLAG)
+"""Columns with a metric of the queue itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,8 +214,7 @@ def queue_table(
     columns = {name: grouping.sum(queues[name]) for name in GAUGES if name in queues}
     waiting = ready(queues)
     columns["ready"] = grouping.sum(waiting)
-    if "paused" in queues:
-        columns["paused"] = grouping.max(queues["paused"])
+    columns |= {name: grouping.max(queues[name]) for name in FLAGS if name in queues}
     for counter, name in enumerate(COUNTERS):
         if name in queues:
             columns[name] = counter_column(state, queues, counter)

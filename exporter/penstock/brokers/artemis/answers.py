@@ -6,7 +6,7 @@ A value that is none of its kind (`"ERROR: …"`, an error object, a count of -1
 """
 
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
 import msgspec
 
@@ -14,17 +14,22 @@ from penstock.brokers import replies as shared
 from penstock.brokers.rows import (
     NAN,
     UNREADABLE,
+    WIRE_TYPES,
     Count,
     Flag,
     Int64,
     Millis,
     Ratio,
     RowByRow,
+    RowT,
     Setting,
     Text,
     Unread,
     named,
 )
+from penstock.columns.consumers import ConsumerColumns
+from penstock.columns.queues import QueueColumns
+from penstock.columns.spec import Frame
 from penstock.core.errors import BadAnswer
 
 BY_CERTIFICATE = "a certificate's user and role are those of etc/cert-users.properties and cert-roles.properties"
@@ -76,6 +81,25 @@ def readable(reply: Reply) -> bool:
     )
 
 
+def with_numbers(row: type[RowT], frame: type[Frame[Any]], listing: str) -> type[RowT]:
+    """The type of the rows of a listing: the fields of `row`, and the declared numbers.
+
+    Args:
+        row: What is read of a row beside its numbers.
+        frame: Declares the columns, and where the broker shows them.
+        listing: The operation whose answer has the rows.
+    """
+    specs = frame.specs()
+    numbers: list[tuple[str, type, Any]] = []
+    for column, attribute in frame.listed(listing).items():
+        kind = specs[column].kind
+        numbers.append((column, WIRE_TYPES[kind], named(attribute)))
+    made = msgspec.defstruct(
+        row.__name__, numbers, bases=(row,), module=__name__, gc=False
+    )
+    return cast("type[RowT]", made)
+
+
 class BrokerAttributes(msgspec.Struct, rename="pascal"):
     version: Text = ""
     name: Text = ""
@@ -106,16 +130,15 @@ class DivertAttributes(msgspec.Struct, rename="pascal"):
     forwarding_address: Text = ""
 
 
-class ConsumerNumbers(msgspec.Struct, rename="camel", gc=False):
+class ListedConsumer(msgspec.Struct, rename="camel", gc=False):
+    """A row of listConsumers without its numbers."""
+
     id: Int64
-    buffered: Count = named("messagesInTransit")
-    buffered_bytes: Count = named("messagesInTransitSize")
-    delivered: Count = named("messagesDelivered")
-    acknowledged: Count = named("messagesAcknowledged")
-    awaiting_commit: Count = named("messagesAcknowledgedAwaitingCommit")
-    last_delivery: Millis = named("lastDeliveredTime")
-    last_acknowledgement: Millis = named("lastAcknowledgedTime")
     status: str = ""
+
+
+ConsumerNumbers = with_numbers(ListedConsumer, ConsumerColumns, "listConsumers")
+"""A row of listConsumers."""
 
 
 class ConsumerTexts(msgspec.Struct, rename="camel", gc=False):
@@ -131,26 +154,14 @@ class ConsumerTexts(msgspec.Struct, rename="camel", gc=False):
     remote_address: str = ""
 
 
-class QueueNumbers(msgspec.Struct, rename="camel", gc=False):
-    """A row of listQueues."""
+class ListedQueue(msgspec.Struct, rename="camel", gc=False):
+    """A row of listQueues without its numbers."""
 
     id: Int64
-    messages: Count = named("messageCount")
-    delivering: Count = named("deliveringCount")
-    scheduled: Count = named("scheduledCount")
-    consumers: Count = named("consumerCount")
-    paused: Flag = NAN
-    added: Count = named("messagesAdded")
-    acknowledged: Count = named("messagesAcked")
-    expired: Count = named("messagesExpired")
-    killed: Count = named("messagesKilled")
-    ring_limit: Setting = named("ringSize")
-    last_value: Flag = NAN
-    exclusive: Flag = NAN
-    grouped: Flag = named("groupRebalance")
-    enabled: Flag = NAN
-    max_consumers: Setting = NAN
-    consumers_before_dispatch: Setting = NAN
+
+
+QueueNumbers = with_numbers(ListedQueue, QueueColumns, "listQueues")
+"""A row of listQueues."""
 
 
 class QueueTexts(msgspec.Struct, rename="camel", gc=False):

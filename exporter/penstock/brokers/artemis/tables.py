@@ -41,6 +41,9 @@ from penstock.brokers.rows import (
 )
 from penstock.brokers.sight import Sight
 from penstock.brokers.tables import TableBuilder
+from penstock.columns.consumers import ConsumerColumns
+from penstock.columns.queues import QueueColumns
+from penstock.columns.spec import Kind
 from penstock.core.table import (
     EXACT,
     Column,
@@ -56,10 +59,13 @@ from penstock.model import AddressRow, ConsumerRow, LinkRow, ProducerRow, QueueR
 
 QueueText = wire.QueueTexts | wire.QueueAttributes
 
-CONSUMER_FIELDS = wire.ConsumerNumbers.__struct_fields__[1:-1]
-QUEUE_FIELDS = wire.QueueNumbers.__struct_fields__[1:]
+CONSUMER_FIELDS = tuple(ConsumerColumns.listed("listConsumers"))
+QUEUE_FIELDS = tuple(QueueColumns.listed("listQueues"))
 ADDRESS_FIELDS = wire.AddressNumbers.__struct_fields__[1:]
 """Columns that a listing gives, in the order of the values of its `Numbers`; a pattern read lacks some."""
+CONSUMER_TIMES = tuple(
+    name for name in CONSUMER_FIELDS if ConsumerColumns.specs()[name].kind is Kind.TIME
+)
 SETTINGS_FIELDS = (
     "max_delivery_attempts", "non_destructive", "makes_dead_letter_queues", "makes_expiry_queues", "slow_consumer_rate",
     "slow_consumer_kills", "slow_consumer_period", "expiry_delay", "page_limit_pages", "page_limit_messages",
@@ -123,12 +129,12 @@ class ConsumerBuilder:
             columns["leaving"] = np.isin(self._index.keys, self.sight.leaving).astype(
                 np.float64
             )
-        for time in ("last_delivery", "last_acknowledgement"):
+        for time in CONSUMER_TIMES:
             if time in columns:
                 columns[time] = seconds(columns[time])
         return Table(self._index, columns)
 
-    def _values(self, rows: Sequence[wire.ConsumerNumbers]) -> NDArray[np.float64]:
+    def _values(self, rows: Sequence[wire.ListedConsumer]) -> NDArray[np.float64]:
         """The fields, and whether the consumer is left over from a session that is gone."""
         orphaned = np.array([row.status == "Orphaned" for row in rows], np.float64)
         return np.vstack([matrix(rows, self._fields), orphaned])

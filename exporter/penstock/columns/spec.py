@@ -1,0 +1,323 @@
+"""How a column is declared, and what a frame is.
+
+A frame is a class whose attributes declare columns. On the class an attribute is the
+declaration, on an instance it is the array:
+
+    class ConsumerColumns(Frame[RowT]):
+        buffered = measured(
+            Kind.COUNT,
+            Unit.MESSAGES,
+            "Messages delivered and not acknowledged.",
+            artemis="listConsumers messagesInTransit",
+        )
+
+    ConsumerColumns.buffered.unit    # Unit.MESSAGES
+    consumers.buffered               # array of shape (consumers,)
+
+A column is one of four: `measured` (a broker sends it), `kept` (Penstock carries it from
+poll to poll, or looks it up), `derived` (a function of other columns of the same row,
+computed when it is first read), `imported` (only an import from Prometheus has it).
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast, overload
+
+import numpy as np
+
+from penstock.core.table import Column, Index, Mask
+
+RowT = TypeVar("RowT")
+ArrayT = TypeVar("ArrayT")
+FrameT = TypeVar("FrameT", bound="Frame[Any]")
+
+
+class Unit(StrEnum):
+    """The unit of a number, as people see it beside the number."""
+
+    BYTES = "bytes"
+    CONNECTIONS = "connections"
+    CONSUMERS = "consumers"
+    FLAG = "yes_or_no"
+    GROUPS = "groups"
+    MESSAGES = "messages"
+    MESSAGES_PER_SECOND = "messages/second"
+    MILLISECONDS = "milliseconds"
+    PAGES = "pages"
+    PERCENT = "percent"
+    PRODUCERS = "producers"
+    RATIO = "ratio"
+    SECONDS = "seconds"
+    SESSIONS = "sessions"
+    TIMES = "times"
+    TIMESTAMP = "timestamp"
+    """Seconds since 1970, by the broker's clock."""
+    NONE = ""
+
+
+class Kind(StrEnum):
+    """The values that a broker may send; any other value is missing.
+
+    The kind also decides the type in the stored history.
+    """
+
+    COUNT = "count"
+    """A whole number, 0 or more."""
+    SETTING = "setting"
+    """A count that an operator sets; -1 means no limit."""
+    PERCENT = "percent"
+    """A count that is stored as a real number."""
+    FLAG = "flag"
+    """0 or 1."""
+    STATE = "state"
+    """The number of a state."""
+    TIME = "time"
+    """Sent as milliseconds, 0 for never; the column has seconds, NaN for never."""
+    REAL = "real"
+    """A real number, which Penstock computes from what the broker sends."""
+
+
+class Origin(StrEnum):
+    """Where the values of a column come from."""
+
+    BROKER = "broker"
+    PENSTOCK = "penstock"
+    IMPORT = "import"
+    """Only an import from Prometheus; no poll has it, the stored history does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A metric that shows a column.
+
+    Attributes:
+        name: The metric's name. Its type follows from it.
+        help: The HELP text; empty for the column's meaning.
+        at: `table.column` of its values; empty where the name says it.
+    """
+
+    name: str
+    help: str = ""
+    at: str = ""
+
+
+PRODUCTS: Mapping[str, str] = {
+    "artemis": "Artemis",
+    "openmq": "OpenMQ",
+    "classic": "Classic",
+}
+"""Kinds of broker, and their names in the documentation of a metric."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where each kind of broker shows a number.
+
+    Attributes:
+        artemis: A listing and its attribute, `listQueues messageCount`; or an attribute of
+            an MBean; or a formula over attributes. Empty where the broker has no such number.
+        openmq: The same for OpenMQ.
+        classic: The same for ActiveMQ Classic.
+        listing: A listing and its attribute, where `artemis` names another place.
+    """
+
+    artemis: str = ""
+    openmq: str = ""
+    classic: str = ""
+    listing: str = ""
+
+    def __str__(self) -> str:
+        """All kinds of broker, as the documentation of a metric shows them."""
+        return "; ".join(
+            f"{product}: {source}"
+            for kind, product in PRODUCTS.items()
+            if (source := getattr(self, kind))
+        )
+
+    def attribute(self, listing: str) -> str:
+        """The attribute that a listing of Artemis has for it; empty where it has none."""
+        operation, _, attribute = (self.listing or self.artemis).partition(" ")
+        return attribute if operation == listing and attribute.isalnum() else ""
+
+
+@dataclass(slots=True)
+class Spec(Generic[ArrayT]):
+    """The declaration of one column.
+
+    Attributes:
+        unit: The unit of its numbers.
+        meaning: One sentence; also the HELP text of its metric.
+        missing: The value where nothing is known.
+        origin: Where its values come from.
+        kind: The values that a broker may send; None for a column of Penstock.
+        sources: Where the brokers show it.
+        metrics: The metrics that show it.
+        name: The attribute's name, which is the column's name everywhere.
+        owner: The frame that declares it.
+    """
+
+    unit: Unit
+    meaning: str
+    missing: float | bool = np.nan
+    origin: Origin = Origin.PENSTOCK
+    kind: Kind | None = None
+    sources: Sources = field(default_factory=Sources)
+    metrics: tuple[Metric, ...] = ()
+    compute: Callable[[Any], ArrayT] | None = None
+    name: str = ""
+    owner: type = object
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+        self.owner = owner
+
+    @overload
+    def __get__(self, frame: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, frame: "Frame[Any]", owner: type) -> ArrayT: ...
+    def __get__(self, frame: "Frame[Any] | None", owner: type) -> Self | ArrayT:
+        if frame is None:
+            return self
+        columns = frame.columns
+        if self.name not in columns:
+            columns[self.name] = self._made(frame)
+        return cast("ArrayT", columns[self.name])
+
+    def _made(self, frame: "Frame[Any]") -> Any:
+        """The computed column of a frame; a column of missing values without a function."""
+        if self.compute is not None:
+            return self.compute(frame)
+        return np.full(len(frame), self.missing)
+
+
+class Frame(Generic[RowT]):
+    """Things of one kind at one poll: who they are, and a column for each of their numbers.
+
+    All columns have shape (things,) and the order of `index`. NaN is missing, never 0.
+    """
+
+    THING: ClassVar[str]
+    """One of the things, as the names of its metrics have it: `mq_THING_…`."""
+
+    def __init__(self, index: Index[RowT], columns: Mapping[str, Any]) -> None:
+        self.index = index
+        self.columns: dict[str, Any] = dict(columns)
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    @classmethod
+    def specs(cls) -> dict[str, Spec[Any]]:
+        """All declared columns by name, in the order of declaration; a base class first."""
+        specs: dict[str, Spec[Any]] = {}
+        for owner in reversed(cls.__mro__):
+            specs |= {
+                name: spec
+                for name, spec in vars(owner).items()
+                if isinstance(spec, Spec)
+            }
+        return specs
+
+    @classmethod
+    def measured(cls) -> frozenset[str]:
+        """The names of the columns that brokers send."""
+        return frozenset(
+            name for name, spec in cls.specs().items() if spec.origin is Origin.BROKER
+        )
+
+    @classmethod
+    def stored(cls) -> dict[str, Kind]:
+        """The columns of the stored history with their kinds, in their order."""
+        return {
+            name: spec.kind
+            for name, spec in cls.specs().items()
+            if spec.kind is not None
+        }
+
+    @classmethod
+    def listed(cls, listing: str) -> dict[str, str]:
+        """The columns that a listing of Artemis has, each with its attribute there."""
+        return {
+            name: attribute
+            for name, spec in cls.specs().items()
+            if (attribute := spec.sources.attribute(listing))
+        }
+
+    @classmethod
+    def metrics(cls) -> Iterator[tuple[Spec[Any], Metric]]:
+        """The metrics that show its columns, in the order of declaration."""
+        for spec in cls.specs().values():
+            for metric in spec.metrics:
+                yield spec, metric
+
+    @classmethod
+    def is_own(cls, metric: Metric) -> bool:
+        """Whether a metric shows the things themselves, and no sum of them."""
+        return metric.name.startswith(f"mq_{cls.THING}_")
+
+    @classmethod
+    def shown(cls, *kinds: Kind, counters: bool = False) -> tuple[str, ...]:
+        """The columns of these kinds that have a metric of the things themselves, no sum.
+
+        Args:
+            kinds: The kinds of the columns; none for all.
+            counters: Those whose metric is a counter, else those whose metric is a gauge.
+        """
+        return tuple(
+            spec.name
+            for spec, metric in cls.metrics()
+            if cls.is_own(metric)
+            and metric.name.endswith("_total") == counters
+            and spec.kind in (kinds or Kind)
+        )
+
+
+def measured(  # noqa: PLR0913 - a keyword for each kind of broker
+    kind: Kind,
+    unit: Unit,
+    meaning: str,
+    *,
+    artemis: str = "",
+    openmq: str = "",
+    classic: str = "",
+    listing: str = "",
+    metric: str | Metric | tuple[Metric, ...] = (),
+) -> Spec[Column]:
+    """Declare a number that brokers send; the keywords are those of `Sources`."""
+    metrics = (Metric(metric),) if isinstance(metric, str) else metric
+    return Spec(
+        unit,
+        meaning,
+        origin=Origin.BROKER,
+        kind=kind,
+        sources=Sources(artemis, openmq, classic, listing),
+        metrics=(metrics,) if isinstance(metrics, Metric) else metrics,
+    )
+
+
+def imported(kind: Kind, unit: Unit, meaning: str) -> Spec[Column]:
+    """Declare a column of the stored history that only an import from Prometheus has."""
+    return Spec(unit, meaning, origin=Origin.IMPORT, kind=kind)
+
+
+def kept(unit: Unit, meaning: str) -> Spec[Column]:
+    """Declare a number that Penstock carries from poll to poll, or looks up for the row."""
+    return Spec(unit, meaning)
+
+
+def kept_mask(meaning: str) -> Spec[Mask]:
+    """Declare a yes or no that Penstock knows of each row; a missing one is no."""
+    return Spec(Unit.FLAG, meaning, missing=False)
+
+
+def derived(
+    unit: Unit,
+) -> Callable[[Callable[[FrameT], ArrayT]], Spec[ArrayT]]:
+    """Declare a column as a function of other columns; its docstring is the meaning."""
+
+    def declare(compute: Callable[[FrameT], ArrayT]) -> Spec[ArrayT]:
+        meaning = (compute.__doc__ or "").partition("\n")[0]
+        return Spec(unit, meaning, compute=compute)
+
+    return declare
