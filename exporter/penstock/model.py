@@ -3,7 +3,7 @@
 Columns are float64, NaN = missing; counts are messages, sizes bytes, flags 0 or 1, times seconds of the **broker's**
 clock since 1970 unless a name says otherwise. Counts and sizes are below `core.table.EXACT`: what reads a broker leaves
 out a larger one (`brokers.rows.Count`). A column that the broker's version lacks is not there at all.
-`COLUMNS` names those that a kind of rows can have; another name is an error.
+`penstock.columns` declares those that a kind of rows can have; another name is an error.
 """
 
 from collections.abc import Mapping
@@ -13,9 +13,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from penstock.columns.addresses import AddressColumns
+from penstock.columns.connections import ConnectionColumns
 from penstock.columns.consumers import ConsumerColumns
+from penstock.columns.links import LinkColumns
+from penstock.columns.producers import ProducerColumns
 from penstock.columns.queues import QueueColumns
-from penstock.core.table import Keys, Table, declared
+from penstock.columns.transactions import TransactionColumns
+from penstock.core.table import Keys, Table
 
 CLOCK_NOISE = 2.0
 """Seconds by which clock - uptime of one process may differ between two polls."""
@@ -158,38 +163,9 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class AddressRow:
-    """
-    An address (OpenMQ: destination). memory_used_ratio: of its limit; limit_percent: the broker's own figure, whatever
-    limits. paused, producers_paused: by an operator.
+    """The texts of an address (OpenMQ: destination). `columns.addresses` declares its numbers."""
 
-    Artemis' settings of the queues on it: max_delivery_attempts (-1: for ever), non_destructive (what new queues are),
-    makes_dead_letter_queues, makes_expiry_queues (on the addresses they are sent to, when the first comes),
-    page_limit_pages (page files beyond which page_full_policy applies, NaN = no limit), page_limit_messages (the same
-    in messages; -1 = no limit), slow_consumer_rate (messages per second below which a consumer is slow, NaN = not
-    watched), slow_consumer_kills (whether it is then cut off), slow_consumer_period (seconds between two looks),
-    expiry_delay (milliseconds after which what has no time to live expires, below 0 = none).
-
-    OpenMQ only: messages (the destination's own count), delivering (with a consumer and not acknowledged; a topic's
-    message counts once however many have it), uncommitted (sent in open transactions, not in messages), removed (left
-    for whatever reason, in all), message_limit_bytes (of one message, NaN = no limit), max_producers (NaN = no limit),
-    consumer_flow_limit (messages sent to a consumer ahead of its acknowledgements, NaN = no limit), dead_letters (what
-    is discarded goes to the dead message queue), exact (1: depths were read in this poll, 0: messages carried on from
-    added and removed, delivering from the consumers, scheduled, uncommitted and bytes as last read).
-
-    Classic only: blocked_producers (those that the broker makes wait now).
-
-    settings_stamp: the agent's clock when the settings were read last, NaN where they never were. Of settings are
-    limits, policy, and what is named above as such; on Classic limit_percent and memory_bytes, too.
-    """
-
-    COLUMNS: ClassVar = declared(
-        "memory_bytes memory_used_ratio limit_percent limit_bytes limit_messages messages_added messages_unrouted"
-        " paging pages page_read_limit_bytes page_read_limit_messages paused producers_paused internal temporary"
-        " max_delivery_attempts non_destructive makes_dead_letter_queues makes_expiry_queues slow_consumer_rate"
-        " slow_consumer_kills slow_consumer_period expiry_delay page_limit_pages page_limit_messages settings_stamp"
-        " messages delivering scheduled uncommitted removed added_bytes removed_bytes message_limit_bytes producers"
-        " max_producers consumer_flow_limit topic dead_letters exact consumers blocked_producers"
-    )
+    COLUMNS: ClassVar = AddressColumns.measured()
 
     name: str
     policy: str
@@ -243,7 +219,9 @@ class ConsumerRow:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionRow:
-    COLUMNS: ClassVar = declared("sessions consumers producers")
+    """The texts of a connection. `columns.connections` declares its numbers."""
+
+    COLUMNS: ClassVar = ConnectionColumns.measured()
 
     id: str
     client: str
@@ -258,9 +236,9 @@ ANONYMOUS = "(anonymous)"
 
 @dataclass(frozen=True, slots=True)
 class ProducerRow:
-    """A producer. produced: messages. created: OpenMQ only."""
+    """The texts of a producer. `columns.producers` declares its numbers."""
 
-    COLUMNS: ClassVar = declared("produced produced_bytes created")
+    COLUMNS: ClassVar = ProducerColumns.measured()
 
     id: str
     address: str
@@ -270,11 +248,12 @@ class ProducerRow:
 
 @dataclass(frozen=True, slots=True)
 class TransactionRow:
-    """A transaction that is under way (OpenMQ), or prepared (Artemis). state: a `TransactionState`. messages,
-    acknowledgements: in it (OpenMQ). distributed: an XA branch.
+    """The texts of a transaction that is under way (OpenMQ), or prepared (Artemis).
+
+    `columns.transactions` declares its numbers.
     """
 
-    COLUMNS: ClassVar = declared("state messages acknowledgements created distributed")
+    COLUMNS: ClassVar = TransactionColumns.measured()
 
     id: str
     """Artemis: the base64 text of the Xid."""
@@ -284,11 +263,9 @@ class TransactionRow:
 
 @dataclass(frozen=True, slots=True)
 class LinkRow:
-    """A bridge, cluster peer, mirror or federation. pending: messages. started: not stopped by an operator; NaN where
-    the broker does not say.
-    """
+    """The texts of a bridge, cluster peer, mirror or federation. `columns.links` declares its numbers."""
 
-    COLUMNS: ClassVar = declared("up pending started")
+    COLUMNS: ClassVar = LinkColumns.measured()
 
     name: str
     kind: str

@@ -2,7 +2,7 @@
 
 from typing import Generic
 
-from penstock.columns.spec import Frame, Kind, RowT, Unit, measured
+from penstock.columns.spec import Frame, Kind, Metric, RowT, Unit, measured
 
 
 class QueueColumns(Frame[RowT], Generic[RowT]):
@@ -20,7 +20,8 @@ class QueueColumns(Frame[RowT], Generic[RowT]):
         "Messages in the queue, as the broker itself counts them.",
         artemis="listQueues messageCount",
         openmq="NumMsgs",
-        metric="mq_queue_messages",
+        classic="QueueSize",
+        metric=Metric("mq_queue_messages", omits="classic"),
     )
     delivering = measured(
         Kind.COUNT,
@@ -28,7 +29,8 @@ class QueueColumns(Frame[RowT], Generic[RowT]):
         "Messages sent to consumers and not yet settled.",
         artemis="listQueues deliveringCount",
         openmq="NumMsgsPendingAcks - NumMsgsInDelayDelivery - NumMsgsHeldInTransaction",
-        metric="mq_queue_delivering_messages",
+        classic="InFlightCount",
+        metric=Metric("mq_queue_delivering_messages", omits="classic"),
     )
     scheduled = measured(
         Kind.COUNT,
@@ -44,7 +46,8 @@ class QueueColumns(Frame[RowT], Generic[RowT]):
         "Size of the messages in the queue, in bytes.",
         artemis="PersistentSize",
         openmq="TotalMsgBytes",
-        metric="mq_queue_bytes",
+        classic="StoreMessageSize",
+        metric=Metric("mq_queue_bytes", omits="classic"),
     )
     delivering_bytes = measured(
         Kind.COUNT,
@@ -58,7 +61,8 @@ class QueueColumns(Frame[RowT], Generic[RowT]):
         "Number of consumers of the queue; browsers are none.",
         artemis="listQueues consumerCount",
         openmq="NumConsumers",
-        metric="mq_queue_consumers",
+        classic="ConsumerCount",
+        metric=Metric("mq_queue_consumers", omits="classic"),
     )
     added = measured(
         Kind.COUNT,
@@ -148,7 +152,8 @@ class QueueColumns(Frame[RowT], Generic[RowT]):
         "1 while an operator holds the consumers of the queue.",
         artemis="listQueues paused",
         openmq="State 1 or 3",
-        metric="mq_queue_paused",
+        classic="Paused",
+        metric=Metric("mq_queue_paused", omits="classic"),
     )
     last_value = measured(
         Kind.FLAG,

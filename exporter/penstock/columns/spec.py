@@ -95,11 +95,14 @@ class Metric:
         name: The metric's name. Its type follows from it.
         help: The HELP text; empty for the column's meaning.
         at: `table.column` of its values; empty where the name says it.
+        omits: A kind of broker that its documentation does not name, though it has the
+            number; empty for none.
     """
 
     name: str
     help: str = ""
     at: str = ""
+    omits: str = ""
 
 
 PRODUCTS: Mapping[str, str] = {
@@ -128,12 +131,16 @@ class Sources:
     listing: str = ""
 
     def __str__(self) -> str:
-        """All kinds of broker, as the documentation of a metric shows them."""
-        return "; ".join(
-            f"{product}: {source}"
-            for kind, product in PRODUCTS.items()
-            if (source := getattr(self, kind))
-        )
+        return self.documentation()
+
+    def documentation(self, omits: str = "") -> str:
+        """The sources in the documentation of a metric, without those of one kind."""
+        sources = []
+        for kind, product in PRODUCTS.items():
+            source = getattr(self, kind)
+            if source and kind != omits:
+                sources.append(f"{product}: {source}")
+        return "; ".join(sources)
 
     def attribute(self, listing: str) -> str:
         """The attribute that a listing of Artemis has for it; empty where it has none."""

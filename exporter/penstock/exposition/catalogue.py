@@ -15,7 +15,12 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from penstock.columns.addresses import AddressColumns
+from penstock.columns.broker import BrokerColumns
+from penstock.columns.connections import ConnectionColumns
 from penstock.columns.consumers import ConsumerColumns
+from penstock.columns.links import LinkColumns
+from penstock.columns.producers import ProducerColumns
 from penstock.columns.queues import QueueColumns
 from penstock.columns.spec import Frame
 
@@ -97,7 +102,7 @@ def declared_families(frame: type[Frame[Any]]) -> Iterator[Family]:
         yield Family(
             name=metric.name,
             help=metric.help or spec.meaning,
-            source=str(spec.sources),
+            source=spec.sources.documentation(metric.omits),
             at=place,
         )
 
@@ -135,7 +140,16 @@ def behind_its_table(families: Sequence[Family], table: str) -> int:
     return position
 
 
-FRAMES: Final[tuple[type[Frame[Any]], ...]] = (QueueColumns, ConsumerColumns)
+FRAMES: Final[tuple[type[Frame[Any]], ...]] = (
+    BrokerColumns,
+    AddressColumns,
+    QueueColumns,
+    ConsumerColumns,
+    ProducerColumns,
+    ConnectionColumns,
+    LinkColumns,
+)
+"""The frames whose numbers have metrics."""
 DECLARED: Final = {
     family.name: family for frame in FRAMES for family in declared_families(frame)
 }

@@ -13,9 +13,14 @@ from typing import Any, Final
 import pyarrow as pa
 
 from penstock import model
+from penstock.columns.addresses import AddressColumns
+from penstock.columns.connections import ConnectionColumns
 from penstock.columns.consumers import ConsumerColumns
+from penstock.columns.links import LinkColumns
+from penstock.columns.producers import ProducerColumns
 from penstock.columns.queues import QueueColumns
 from penstock.columns.spec import Frame, Kind
+from penstock.columns.transactions import TransactionColumns
 from penstock.core.catalogues import read_toml
 
 VERSION: Final = 1
@@ -126,8 +131,13 @@ def _row_type(name: str, said: Mapping[str, Any]) -> RowType:
 
 
 FRAMES: Final[Mapping[str, type[Frame[Any]]]] = {
+    "address": AddressColumns,
     "queue": QueueColumns,
     "consumer": ConsumerColumns,
+    "connection": ConnectionColumns,
+    "producer": ProducerColumns,
+    "link": LinkColumns,
+    "transaction": TransactionColumns,
 }
 """By the kind of row, the frame that declares its numbers."""
 STORED: Final = {

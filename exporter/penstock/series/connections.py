@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from penstock import model
+from penstock.columns.addresses import AddressColumns
+from penstock.columns.spec import Kind
 from penstock.core.table import (
     Column,
     Index,
@@ -231,11 +233,17 @@ def link_table(
 _SHOWN = 0
 _SUMMED = 1
 _NOT_SHOWN = 2
-GAUGES = (
-    "memory_bytes", "memory_used_ratio", "limit_bytes", "limit_messages", "messages_added", "messages_unrouted",
-    "pages",
-)  # fmt: skip
-FLAGS = ("paging", "paused", "producers_paused")
+SUMMED_APART = {"messages", "producers"}
+"""Columns of addresses that not every kind of broker sends; then they are sums over queues and over producers."""
+GAUGES = tuple(
+    name
+    for name in (
+        *AddressColumns.shown(Kind.COUNT, Kind.SETTING, Kind.REAL),
+        *AddressColumns.shown(counters=True),
+    )
+    if name not in SUMMED_APART
+)
+FLAGS = AddressColumns.shown(Kind.FLAG)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,11 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.columns.addresses import AddressColumns
+from penstock.columns.broker import BrokerColumns
+from penstock.columns.connections import ConnectionColumns
 from penstock.columns.consumers import ConsumerColumns
+from penstock.columns.links import LinkColumns
 from penstock.columns.queues import QueueColumns
 from penstock.core.table import (
     Column,
@@ -41,10 +45,9 @@ CLIENT: Final = attrgetter("address", "queue", "client")
 @dataclass(frozen=True, slots=True)
 class BrokerSeries:
     COLUMNS: ClassVar = declared(
-        "info up start connections authentication_failures clock_skew memory_used_bytes memory_limit_bytes"
-        " disk_used_ratio disk_limit_ratio heap_used_bytes heap_limit_bytes resource_state undecided_clients"
-        " poll_duration poll_timestamp series series_dropped rows_dropped prepared_transactions"
-    )
+        "info up start clock_skew undecided_clients poll_duration poll_timestamp series"
+        " series_dropped rows_dropped prepared_transactions"
+    ).union(BrokerColumns.shown(), BrokerColumns.shown(counters=True))
 
     broker: str
     kind: str = ""
@@ -57,9 +60,8 @@ class BrokerSeries:
 @dataclass(frozen=True, slots=True)
 class AddressSeries:
     COLUMNS: ClassVar = declared(
-        "info messages messages_added messages_dropped messages_rejected messages_unrouted memory_bytes"
-        " memory_used_ratio limit_bytes limit_messages paging pages paused producers producers_paused producers_blocked"
-    )
+        "info messages_dropped messages_rejected producers_blocked"
+    ).union(AddressColumns.shown(), AddressColumns.shown(counters=True))
 
     broker: str
     address: str
@@ -132,8 +134,8 @@ class ConsumerSeries:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSeries:
-    COLUMNS: ClassVar = declared(
-        "info sessions consumers producers buffered buffered_bytes"
+    COLUMNS: ClassVar = declared("info buffered buffered_bytes").union(
+        ConnectionColumns.shown()
     )
 
     broker: str
@@ -146,7 +148,7 @@ class ConnectionSeries:
 
 @dataclass(frozen=True, slots=True)
 class LinkSeries:
-    COLUMNS: ClassVar = declared("up pending")
+    COLUMNS: ClassVar = frozenset(LinkColumns.shown())
 
     broker: str
     link: str

@@ -27,7 +27,10 @@ from penstock.brokers.rows import (
     Unread,
     named,
 )
+from penstock.columns.addresses import AddressColumns
+from penstock.columns.connections import ConnectionColumns
 from penstock.columns.consumers import ConsumerColumns
+from penstock.columns.producers import ProducerColumns
 from penstock.columns.queues import QueueColumns
 from penstock.columns.spec import Frame
 from penstock.core.errors import BadAnswer
@@ -228,21 +231,16 @@ class QueueDeadLetters(msgspec.Struct, rename="pascal", gc=False):
     expiry_address: str | None = None
 
 
-class AddressNumbers(msgspec.Struct, rename="camel", gc=False):
-    """A row of listAddresses, from 2.41 on."""
+class ListedAddress(msgspec.Struct, rename="camel", gc=False):
+    """A row of listAddresses without its numbers."""
 
     name: str
-    paused: Flag = NAN
-    paging: Flag = NAN
-    memory_bytes: Count = named("addressSize")
-    limit_percent: Count = named("addressLimitPercent")
-    pages: Count = named("numberOfPages")
-    messages_added: Count = named("routedMessageCount")
-    messages_unrouted: Count = named("unroutedMessageCount")
-    page_read_limit_bytes: Setting = named("maxPageReadBytes")
-    page_read_limit_messages: Setting = named("maxPageReadMessages")
     retroactive: bool = named("retroactiveResource", default=False)
     temporary: bool = False
+
+
+AddressNumbers = with_numbers(ListedAddress, AddressColumns, "listAddresses")
+"""A row of listAddresses, from 2.41 on."""
 
 
 class AddressAttributes(msgspec.Struct, rename="pascal", gc=False):
@@ -273,16 +271,22 @@ class ConnectionListed(msgspec.Struct, rename="camel", gc=False):
     client_id: str = named("clientID", "")
 
 
-class SessionListed(msgspec.Struct, rename="camel", gc=False):
+class ListedSession(msgspec.Struct, rename="camel", gc=False):
+    """A row of listSessions without its numbers."""
+
     id: str
     connection_id: str = named("connectionID", "")
     user: str = ""
     client_id: str = named("clientID", "")
-    consumers: Count = named("consumerCount")
-    producers: Count = named("producerCount")
 
 
-class ProducerListed(msgspec.Struct, rename="camel", gc=False):
+SessionListed = with_numbers(ListedSession, ConnectionColumns, "listSessions")
+"""A row of listSessions; the numbers of a connection are the sums over its sessions."""
+
+
+class ListedProducer(msgspec.Struct, rename="camel", gc=False):
+    """A row of listProducers without its numbers."""
+
     id: str
     session: str = ""
     client_id: str = named("clientID", "")
@@ -291,8 +295,10 @@ class ProducerListed(msgspec.Struct, rename="camel", gc=False):
     protocol: str = ""
     address: str | None = ""
     remote_address: str = ""
-    produced: Count = named("msgSent")
-    produced_bytes: Count = named("msgSizeSent")
+
+
+ProducerListed = with_numbers(ListedProducer, ProducerColumns, "listProducers")
+"""A row of listProducers."""
 
 
 class AddressSettings(msgspec.Struct, rename="camel", frozen=True):

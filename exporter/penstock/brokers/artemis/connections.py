@@ -16,8 +16,22 @@ from penstock.brokers.artemis.listings import (
 from penstock.brokers.clients import NameMap, client_name, remote_host
 from penstock.brokers.rows import Rows, columns_of, lost_rows, matrix
 from penstock.brokers.sight import Sight
-from penstock.core.table import Index, KeyAllocator, Keys, Matrix, Table, positions
+from penstock.columns.connections import ConnectionColumns
+from penstock.columns.producers import ProducerColumns
+from penstock.core.table import (
+    Column,
+    Index,
+    KeyAllocator,
+    Keys,
+    Matrix,
+    Table,
+    positions,
+)
 from penstock.model import ANONYMOUS, ConnectionRow, ProducerRow
+
+SESSION_FIELDS = tuple(ConnectionColumns.listed("listSessions"))
+PRODUCER_FIELDS = tuple(ProducerColumns.listed("listProducers"))
+"""Columns that a listing gives, in the order of its values."""
 
 
 def hashes(texts: Iterable[str]) -> Keys:
@@ -85,12 +99,10 @@ class ConnectionBuilder:
                 )
         return sessions
 
-    def _session_values(self, rows: Sequence[wire.SessionListed]) -> Matrix:
+    def _session_values(self, rows: Sequence[wire.ListedSession]) -> Matrix:
         connections = self._connection_keys.give([row.connection_id for row in rows])
         places = [place(row.id) for row in rows]
-        return np.vstack(
-            [connections, matrix(rows, ["consumers", "producers"]), places]
-        )
+        return np.vstack([connections, matrix(rows, SESSION_FIELDS), places])
 
     def unknown(self) -> bool:
         """Whether listConnections must be asked: texts of connections that carry sessions are not known yet."""
@@ -132,18 +144,12 @@ class ConnectionBuilder:
         self._connection_keys.keep(keys)
         at = self._index.positions(shown)
         size = len(self._index)
-        weights = {
-            "sessions": None,
-            "consumers": numbers[1, here],
-            "producers": numbers[2, here],
-        }
-        return Table(
-            self._index,
-            {
-                name: np.bincount(at, of, minlength=size).astype(np.float64)
-                for name, of in weights.items()
-            },
-        )
+        counts = np.bincount(at, minlength=size)
+        columns: dict[str, Column] = {"sessions": counts.astype(np.float64)}
+        for name, of_sessions in zip(SESSION_FIELDS, numbers[1:], strict=False):
+            sums = np.bincount(at, of_sessions[here], minlength=size)
+            columns[name] = sums.astype(np.float64)
+        return Table(self._index, columns)
 
     def keys_of(self, sessions: Sequence[str]) -> Keys:
         """Keys of the connections of `sessions`, -1 where unknown."""
@@ -152,7 +158,7 @@ class ConnectionBuilder:
         ]
 
     def producer_table(
-        self, pages: Sequence[Rows[wire.ProducerListed]], addresses: Sequence[str]
+        self, pages: Sequence[Rows[wire.ListedProducer]], addresses: Sequence[str]
     ) -> Table[ProducerRow]:
         """addresses: the names of all that were listed. A producer whose address was created after that waits for the
         next listing: how it is shown is not known yet, and what counted under another name would be lost to it.
@@ -172,9 +178,11 @@ class ConnectionBuilder:
         ]
         of_pages = np.split(keys, np.cumsum([len(page) for page in pages])[:-1])
         known_by_page = [page[~np.isin(page, list(early))] for page in of_pages]
-        fields = ("produced", "produced_bytes")
         listed = np.vstack(
-            [matrix(here, fields), [producer_place(producer.id) for producer in here]]
+            [
+                matrix(here, PRODUCER_FIELDS),
+                [producer_place(producer.id) for producer in here],
+            ]
         )
         sizes = [len(page) for page in known_by_page]
         whole, numbers = self.producer_sight.whole(
@@ -185,7 +193,7 @@ class ConnectionBuilder:
         self._producer_index, order = self._producer_index.advance(
             whole, lambda of: [self._producer(fresh[int(whole[i])]) for i in of]
         )
-        columns = columns_of(fields, numbers[:-1], order)
+        columns = columns_of(PRODUCER_FIELDS, numbers[:-1], order)
         return Table(self._producer_index, columns)
 
     def _row(
@@ -210,7 +218,7 @@ class ConnectionBuilder:
             intern(remote_host(origin)),
         )
 
-    def _producer(self, row: wire.ProducerListed) -> ProducerRow:
+    def _producer(self, row: wire.ListedProducer) -> ProducerRow:
         user = row.user or row.validated_user
         client = client_name(
             row.client_id, user, row.remote_address, row.protocol, self._names
@@ -222,5 +230,5 @@ class ConnectionBuilder:
         return ProducerRow(row.id, _address(row), client, row.session)
 
 
-def _address(row: wire.ProducerListed) -> str:
+def _address(row: wire.ListedProducer) -> str:
     return ANONYMOUS if not row.address or row.address == "ANONYMOUS" else row.address

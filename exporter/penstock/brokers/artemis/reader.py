@@ -575,7 +575,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             )
 
         def producer_table(
-            pages: Sequence[Rows[wire.ProducerListed]],
+            pages: Sequence[Rows[wire.ListedProducer]],
         ) -> Table[model.ProducerRow]:
             return made.producer_table(pages, addresses)
 

@@ -41,6 +41,7 @@ from penstock.brokers.rows import (
 )
 from penstock.brokers.sight import Sight
 from penstock.brokers.tables import TableBuilder
+from penstock.columns.addresses import AddressColumns
 from penstock.columns.consumers import ConsumerColumns
 from penstock.columns.queues import QueueColumns
 from penstock.columns.spec import Kind
@@ -61,15 +62,13 @@ QueueText = wire.QueueTexts | wire.QueueAttributes
 
 CONSUMER_FIELDS = tuple(ConsumerColumns.listed("listConsumers"))
 QUEUE_FIELDS = tuple(QueueColumns.listed("listQueues"))
-ADDRESS_FIELDS = wire.AddressNumbers.__struct_fields__[1:]
+ADDRESS_FIELDS = (*AddressColumns.listed("listAddresses"), "retroactive", "temporary")
 """Columns that a listing gives, in the order of the values of its `Numbers`; a pattern read lacks some."""
 CONSUMER_TIMES = tuple(
     name for name in CONSUMER_FIELDS if ConsumerColumns.specs()[name].kind is Kind.TIME
 )
-SETTINGS_FIELDS = (
-    "max_delivery_attempts", "non_destructive", "makes_dead_letter_queues", "makes_expiry_queues", "slow_consumer_rate",
-    "slow_consumer_kills", "slow_consumer_period", "expiry_delay", "page_limit_pages", "page_limit_messages",
-)  # fmt: skip
+SETTINGS_FIELDS = tuple(AddressColumns.listed("getAddressSettingsAsJSON"))
+"""Columns that are made of the settings of an address."""
 
 
 def _ids(rows: Sequence[msgspec.Struct]) -> Keys:
