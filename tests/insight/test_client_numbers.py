@@ -6,6 +6,7 @@ from importlib.resources import files
 import pytest
 
 from account.openmq_world import openmq_broker
+from penstock.exposition.catalogue import CATALOGUE
 from penstock.insight.explain import BrokerView, explain
 from penstock.insight.text import explanation
 from penstock.server.api import ROUTES
@@ -46,15 +47,8 @@ def test_the_description_of_the_api_says_it(schema: str) -> None:
 
 
 def test_the_metric_says_it() -> None:
-    metrics = tomllib.loads(
-        files("penstock.exposition").joinpath("catalogue.toml").read_text()
-    )["metric"]
-    (help_text,) = [
-        one["help"]
-        for one in metrics
-        if one["name"] == "mq_client_acknowledged_messages_total"
-    ]
-    assert NAME in help_text
+    helps = {family.name: family.help for family in CATALOGUE}
+    assert NAME in helps["mq_client_acknowledged_messages_total"]
 
 
 @pytest.mark.parametrize("level", ["clients", "consumers"])

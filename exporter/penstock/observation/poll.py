@@ -6,16 +6,24 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from penstock.core.table import Column, Mask
+from penstock.core.table import Column, Index, Mask, Table
 from penstock.core.windows import Window
 from penstock.model import Broker, LeftOut, Snapshot
 from penstock.observation.activity import Activity, Returns, Trend
 from penstock.observation.buffers import Buffers
 from penstock.observation.facts import Facts
+from penstock.observation.frames import (
+    Addresses,
+    Clients,
+    Connections,
+    Consumers,
+    Producers,
+    Queues,
+)
 from penstock.observation.losses import Evictions, Losses
 from penstock.observation.openmq import Openmq
 from penstock.observation.unacked import QueueTimers, Unacked
-from penstock.observation.usual import Usual
+from penstock.observation.usual import SERVICE, WINDOWS, Usual
 from penstock.series.labels import ClientSeries, Grouping, QueueSeries
 from penstock.settings.constants import Constants
 
@@ -77,9 +85,171 @@ class RuleInputs:
     eager: Callable[[Mask], Column] = lambda _: np.empty(0)
     _results: dict[Callable[["RuleInputs"], Any], Any] = field(default_factory=dict)
 
+    @property
+    def now(self) -> float:
+        return self.found.now
+
+    @property
+    def interval(self) -> float:
+        return self.found.interval
+
+    @property
+    def queues(self) -> Queues:
+        return self.of(queue_frame)
+
+    @property
+    def consumers(self) -> Consumers:
+        return self.of(consumer_frame)
+
+    @property
+    def clients(self) -> Clients:
+        return self.of(client_frame)
+
+    @property
+    def addresses(self) -> Addresses:
+        return self.of(address_frame)
+
+    @property
+    def producers(self) -> Producers:
+        return self.of(producer_frame)
+
+    @property
+    def connections(self) -> Connections:
+        return self.of(connection_frame)
+
+    def shorter_stall_threshold(self, consumers: Mask) -> Column:
+        return self.eager(consumers)
+
     def of(self, function: Callable[["RuleInputs"], ResultT]) -> ResultT:
         """The function's result for this poll, computed once."""
         if function not in self._results:
             self._results[function] = function(self)
         result: ResultT = self._results[function]
         return result
+
+
+# --- the frames, made of what `Facts` and the rest carry: a line for each column
+
+
+def queue_frame(poll: RuleInputs) -> Queues:
+    facts = poll.found
+    timers = poll.timers
+    usual = poll.usual
+    kept = {
+        "messages": facts.messages,
+        "delivering": facts.delivering,
+        "scheduled": facts.scheduled,
+        "consumers": facts.consumers,
+        "paused": facts.paused,
+        "ring_limit": facts.ring,
+        "consumers_before_dispatch": facts.dispatch_at,
+        "added": facts.added,
+        "settled": facts.settled,
+        "expired": facts.expired,
+        "killed": facts.killed,
+        "ready": facts.ready,
+        "added_delta": facts.d_added,
+        "settled_delta": facts.d_settled,
+        "expired_delta": facts.d_expired,
+        "killed_delta": facts.d_killed,
+        "scheduled_delta": facts.d_scheduled,
+        "evicted_delta": poll.evictions.grew,
+        "redelivered_delta": facts.returned,
+        "is_known": facts.known,
+        "is_set_back": facts.set_back,
+        "is_judged": facts.judged,
+        "is_parked": facts.parked,
+        "is_non_destructive": facts.keeps,
+        "is_for_one_consumer": facts.single,
+        "is_closed": poll.closed,
+        "consumers_listed": facts.listed,
+        "consumer_joined": facts.came,
+        "buffered": facts.held,
+        "acknowledged_uncommitted": facts.uncommitted,
+        "left_buffers_delta": facts.d_left,
+        "delivered_delta": facts.d_delivered,
+        "expected_consumers": poll.expected,
+        "ready_since": timers.ready,
+        "idle_since": timers.still,
+        "unattended_since": timers.absent,
+        "unsettled_since": timers.unsettled,
+        "no_input_since": timers.blocked,
+        "is_once_attended": timers.had_consumer,
+        "longest_stall_threshold": poll.queue_patience,
+        "delivery_timeout": poll.dispatch,
+        "absence_timeout": poll.absence,
+        "inflow": poll.trend.comes,
+        "outflow": poll.trend.rate_out,
+        "is_growing": poll.trend.behind,
+        "messages_at_risk": poll.at_risk,
+        "service_seconds": usual.service,
+        "usual_service_seconds": usual.base,
+        "learned_service_seconds": usual.usual_service,
+        "longest_service_seconds": usual.expected.highs[SERVICE] / 1000,
+        "is_service_learned": usual.windows >= WINDOWS,
+        "expiry_delay_ms": facts.address.expiry_delay,
+    }
+    return Queues(facts.queues, sent(poll.snapshot.queues) | kept)
+
+
+def consumer_frame(poll: RuleInputs) -> Consumers:
+    facts = poll.found.consumer
+    unacked = poll.unacked
+    kept = {
+        "buffered": facts.held,
+        "delivered": facts.delivered,
+        "left_buffer_delta": facts.d_left,
+        "delivered_delta": facts.d_delivered,
+        "uncommitted": facts.uncommitted,
+        "is_new": facts.new,
+        "is_selective": facts.selective,
+        "unacknowledged_since": unacked.unacked_since,
+        "settled_at": unacked.settled,
+        "known_since": unacked.seen_since,
+        "smallest_batch_bytes": unacked.least,
+        "service_rate": poll.service_rate,
+        "works_since": poll.works_since,
+        "stall_threshold": poll.client_patience,
+    }
+    return Consumers(
+        facts.index,
+        sent(poll.snapshot.consumers) | kept,
+        queue=facts.queue,
+        client=poll.groups.clients.member,
+        connection=poll.snapshot.consumer_connection,
+    )
+
+
+def client_frame(poll: RuleInputs) -> Clients:
+    facts = poll.found.consumer
+    clients = poll.groups.clients
+    kept = {
+        "consumers": clients.count(),
+        "buffered": clients.sum(facts.held),
+        "uncommitted": clients.sum(facts.uncommitted),
+    }
+    return Clients(clients.index, kept)
+
+
+def address_frame(poll: RuleInputs) -> Addresses:
+    addresses = poll.snapshot.addresses or Table(Index.empty())
+    return Addresses(addresses.index, addresses.columns)
+
+
+def producer_frame(poll: RuleInputs) -> Producers:
+    producers = poll.snapshot.producers or Table(Index.empty())
+    return Producers(
+        producers.index,
+        producers.columns,
+        connection=poll.snapshot.producer_connection,
+    )
+
+
+def connection_frame(poll: RuleInputs) -> Connections:
+    connections = poll.snapshot.connections or Table(Index.empty())
+    return Connections(connections.index, connections.columns)
+
+
+def sent(table: Table[Any] | None) -> dict[str, Any]:
+    """The columns that the broker sent for things of one kind, by name."""
+    return {} if table is None else dict(table.columns)

@@ -25,6 +25,7 @@ from penstock.settings.rules import RuleSettings
 COUNTERS = QueueColumns.shown(counters=True)
 GAUGES = QueueColumns.shown(Kind.COUNT)
 FLAGS = QueueColumns.shown(Kind.FLAG)
+SETTINGS = QueueColumns.shown(Kind.SETTING)
 """Columns with a metric of the queue itself."""
 
 
@@ -218,8 +219,12 @@ def queue_table(
     for counter, name in enumerate(COUNTERS):
         if name in queues:
             columns[name] = counter_column(state, queues, counter)
+    for name in SETTINGS:
+        if name in queues:
+            setting = grouping.max(queues[name])
+            columns[name] = np.where(is_alone(grouping), setting, np.nan)
     if "ring_limit" in queues:
-        columns |= ring_columns(grouping, queues, waiting, addresses)
+        columns["ring_used_ratio"] = ring_used(grouping, queues, waiting, addresses)
     columns |= {name: index.column(name, target) for name, target in TARGETS.items()}
     columns["info"] = np.ones(len(index))
     columns["dead_letter_info"] = index.column("dead_letter_info", has_targets)
@@ -249,24 +254,20 @@ def counter_column(state: Queues, queues: Table[QueueRow], counter: int) -> Colu
     return np.where(is_alone(grouping) | has_no_total, last, total)
 
 
-def ring_columns(
+def ring_used(
     grouping: Grouping[QueueSeries],
     queues: Table[QueueRow],
     waiting: Column,
     addresses: Table[AddressRow] | None,
-) -> dict[str, Column]:
-    """Return limit and use of the rings, by series; NaN for sums, and the use also for rings that page.
+) -> Column:
+    """(series,) Share of a ring that is used; NaN for sums, and for rings that page.
 
     waiting: (queues,) Messages that wait for a consumer.
     """
     limit = queues["ring_limit"]
     has_room = (limit > 0) & (paging_queues(queues, addresses) == 0)
     used_ratio = waiting / np.where(has_room, limit, np.nan)
-    alone = is_alone(grouping)
-    return {
-        "ring_limit": np.where(alone, grouping.max(limit), np.nan),
-        "ring_used_ratio": np.where(alone, grouping.max(used_ratio), np.nan),
-    }
+    return np.where(is_alone(grouping), grouping.max(used_ratio), np.nan)
 
 
 def counted(state: Queues, queues: Table[QueueRow], name: str) -> Column:
