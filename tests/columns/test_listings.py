@@ -8,8 +8,9 @@ import pytest
 
 from core.things import queue, table
 from penstock.brokers.artemis import answers
+from penstock.brokers.artemis.kinds import Roles
 from penstock.brokers.artemis.listings import ListingPage
-from penstock.brokers.artemis.tables import ConsumerBuilder, QueueBuilder, Roles
+from penstock.brokers.artemis.tables import ConsumerBuilder, QueueBuilder
 from penstock.columns.consumers import ConsumerColumns
 from penstock.columns.queues import QueueColumns
 from penstock.columns.spec import Frame, Kind

@@ -26,8 +26,9 @@ def view_of_a_client_that_rolls_back() -> BrokerView:
 
 
 def test_explain_says_it_of_a_client_and_not_of_its_queue() -> None:
-    found = explain(view_of_a_client_that_rolls_back(), "q")
-    (line,) = [line for line in explanation(found) if "delivered" in line]
+    queue = explain(view_of_a_client_that_rolls_back(), "q")
+    text = explanation(queue)
+    (line,) = [line for line in text if "delivered" in line]
     assert f"{NAME} 40" in line
     assert line.count("acknowledged") == 1
 
@@ -47,8 +48,9 @@ def test_the_description_of_the_api_says_it(schema: str) -> None:
 
 
 def test_the_metric_says_it() -> None:
-    helps = {family.name: family.help for family in CATALOGUE}
-    assert NAME in helps["mq_client_acknowledged_messages_total"]
+    metric = "mq_client_acknowledged_messages_total"
+    (family,) = [family for family in CATALOGUE if family.name == metric]
+    assert NAME in family.help
 
 
 @pytest.mark.parametrize("level", ["clients", "consumers"])
