@@ -6,7 +6,7 @@ from importlib.resources import files
 import pytest
 
 from account.openmq_world import openmq_broker
-from penstock.exposition.catalogue import CATALOGUE
+from penstock.exposition.catalogue import DECLARED
 from penstock.insight.explain import BrokerView, explain
 from penstock.insight.text import explanation
 from penstock.server.api import ROUTES
@@ -49,7 +49,7 @@ def test_the_description_of_the_api_says_it(schema: str) -> None:
 
 def test_the_metric_says_it() -> None:
     metric = "mq_client_acknowledged_messages_total"
-    (family,) = [family for family in CATALOGUE if family.name == metric]
+    family = DECLARED[metric]
     assert NAME in family.help
 
 

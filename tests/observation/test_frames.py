@@ -8,6 +8,7 @@ import pytest
 
 from conditions.inputs import changed, inputs_after
 from conditions.world import Judged
+from core.things import queue
 from penstock.columns.spec import Frame, Origin, Unit
 from penstock.core.table import Index
 from penstock.observation.frames import Consumers, Poll, Queues
@@ -80,7 +81,7 @@ def test_rule_inputs_are_a_poll() -> None:
 
 def test_a_rule_may_be_given_frames_made_by_hand() -> None:
     queues = Queues(
-        Index.of(["fast", "slow", "idle"]),  # type: ignore[arg-type]
+        Index.of([queue("fast"), queue("slow"), queue("idle")]),
         {
             "service_seconds": np.array([1.0, 6.0, np.nan]),
             "usual_service_seconds": np.array([1.0, 2.0, 2.0]),
