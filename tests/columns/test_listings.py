@@ -23,7 +23,7 @@ from penstock.settings.policy import Policy
 def sent(frame: type[Frame[Any]], operation: str) -> dict[str, float]:
     """A number for each column of the listing: 1 for a flag, else 1, 2, 3, …"""
     specs = frame.specs()
-    numbers = dict.fromkeys(frame.listed(operation), 1)
+    numbers = dict.fromkeys(frame.from_request(operation), 1)
     for place, column in enumerate(numbers):
         if specs[column].kind is not Kind.FLAG:
             numbers[column] += place
@@ -33,7 +33,7 @@ def sent(frame: type[Frame[Any]], operation: str) -> dict[str, float]:
 def listing(frame: type[Frame[Any]], operation: str) -> ListingPage:
     """A listing with one row, which has these numbers as texts."""
     row = {"id": "1", "name": "q", "queue": "q", "address": "q"}
-    attributes = frame.listed(operation)
+    attributes = frame.from_request(operation)
     for column, number in sent(frame, operation).items():
         row[attributes[column]] = str(int(number))
     text = json.dumps({"data": [row], "count": 1})
@@ -42,7 +42,7 @@ def listing(frame: type[Frame[Any]], operation: str) -> ListingPage:
 
 def read(frame: type[Frame[Any]], operation: str, rows: Table[Any]) -> dict[str, float]:
     """The numbers of the only row; times are milliseconds again."""
-    numbers = {column: rows[column][0] for column in frame.listed(operation)}
+    numbers = {column: rows[column][0] for column in frame.from_request(operation)}
     for column, number in numbers.items():
         if frame.specs()[column].kind is Kind.TIME:
             numbers[column] = 1000 * number

@@ -61,7 +61,7 @@ OTHER_NAMES = {
 def words(spec: Spec[Any], kind: str) -> set[str]:
     """The words of a column's source, in lower case."""
     source: str = getattr(spec.sources, kind)
-    return set(re.findall("[a-z]+", f"{source} {spec.sources.listing}".lower()))
+    return set(re.findall("[a-z]+", f"{source} {spec.sources.request}".lower()))
 
 
 def read_but_not_declared(

@@ -37,7 +37,7 @@ class JarColumns(Frame[RowT], Generic[RowT]):
         Unit.MESSAGES,
         "Sweets that were eaten.",
         artemis="SweetsEaten",
-        listing="listJars sweetsEaten",
+        request="listJars sweetsEaten",
         metric=(
             Metric("mq_jar_eaten_total"),
             Metric("mq_shelf_eaten_total", help="Sweets eaten, of all jars."),
@@ -123,8 +123,8 @@ def test_brokers_send_what_is_measured_and_files_have_what_was_imported_too() ->
 
 def test_a_listing_has_its_own_attributes() -> None:
     listed = {"sweets": "sweetCount", "eaten": "sweetsEaten"}
-    assert JarColumns.listed("listJars") == listed
-    assert not JarColumns.listed("listLids")
+    assert JarColumns.from_request("listJars") == listed
+    assert not JarColumns.from_request("listLids")
 
 
 def test_sources_name_each_kind_of_broker() -> None:

@@ -96,7 +96,7 @@ class AddressColumns(Frame[RowT], Generic[RowT]):
         "Memory taken by the messages of the address, in bytes.",
         artemis="AddressSize",
         openmq="TotalMsgBytes",
-        listing="listAddresses addressSize",
+        request="listAddresses addressSize",
         classic="MemoryUsageByteCount",
         metric=Metric("mq_address_memory_bytes", omits="classic"),
     )
@@ -123,7 +123,7 @@ class AddressColumns(Frame[RowT], Generic[RowT]):
         "Messages routed in since the start of the broker.",
         artemis="RoutedMessageCount",
         openmq="NumMsgsIn",
-        listing="listAddresses routedMessageCount",
+        request="listAddresses routedMessageCount",
         classic="EnqueueCount",
         metric=Metric("mq_address_messages_added_total", omits="classic"),
     )
@@ -132,7 +132,7 @@ class AddressColumns(Frame[RowT], Generic[RowT]):
         Unit.MESSAGES,
         "Messages accepted and given to no queue since the start of the broker.",
         artemis="UnRoutedMessageCount",
-        listing="listAddresses unroutedMessageCount",
+        request="listAddresses unroutedMessageCount",
         metric="mq_address_messages_unrouted_total",
     )
     pages = measured(
@@ -140,7 +140,7 @@ class AddressColumns(Frame[RowT], Generic[RowT]):
         Unit.PAGES,
         "Number of page files of the address.",
         artemis="NumberOfPages",
-        listing="listAddresses numberOfPages",
+        request="listAddresses numberOfPages",
         metric="mq_address_pages",
     )
     page_read_limit_bytes = measured(
@@ -148,14 +148,14 @@ class AddressColumns(Frame[RowT], Generic[RowT]):
         Unit.BYTES,
         "Size of the messages of page files that are read ahead of their delivery at most.",
         artemis="MaxPageReadBytes",
-        listing="listAddresses maxPageReadBytes",
+        request="listAddresses maxPageReadBytes",
     )
     page_read_limit_messages = measured(
         Kind.SETTING,
         Unit.MESSAGES,
         "Messages of page files that are read ahead of their delivery at most.",
         artemis="MaxPageReadMessages",
-        listing="listAddresses maxPageReadMessages",
+        request="listAddresses maxPageReadMessages",
     )
     messages_dropped = imported(
         Kind.COUNT,
@@ -197,21 +197,21 @@ class AddressColumns(Frame[RowT], Generic[RowT]):
         Unit.TIMES,
         "Deliveries of a message before it is a dead letter; -1 for any number.",
         artemis="maxDeliveryAttempts of its settings",
-        listing="getAddressSettingsAsJSON maxDeliveryAttempts",
+        request="getAddressSettingsAsJSON maxDeliveryAttempts",
     )
     non_destructive = measured(
         Kind.FLAG,
         Unit.FLAG,
         "Whether new queues on it keep what is acknowledged.",
         artemis="defaultNonDestructive of its settings",
-        listing="getAddressSettingsAsJSON defaultNonDestructive",
+        request="getAddressSettingsAsJSON defaultNonDestructive",
     )
     makes_dead_letter_queues = measured(
         Kind.FLAG,
         Unit.FLAG,
         "Whether the broker creates a queue for its dead letters when the first one comes.",
         artemis="autoCreateDeadLetterResources of its settings",
-        listing="getAddressSettingsAsJSON autoCreateDeadLetterResources",
+        request="getAddressSettingsAsJSON autoCreateDeadLetterResources",
     )
     makes_expiry_queues = measured(
         Kind.FLAG,
@@ -219,35 +219,35 @@ class AddressColumns(Frame[RowT], Generic[RowT]):
         "Whether the broker creates a queue for its expired messages when the first one"
         " comes.",
         artemis="autoCreateExpiryResources of its settings",
-        listing="getAddressSettingsAsJSON autoCreateExpiryResources",
+        request="getAddressSettingsAsJSON autoCreateExpiryResources",
     )
     slow_consumer_kills = measured(
         Kind.FLAG,
         Unit.FLAG,
         "Whether the broker closes the connection of a slow consumer.",
         artemis="slowConsumerPolicy of its settings",
-        listing="getAddressSettingsAsJSON slowConsumerPolicy",
+        request="getAddressSettingsAsJSON slowConsumerPolicy",
     )
     slow_consumer_rate = measured(
         Kind.REAL,
         Unit.MESSAGES_PER_SECOND,
         "Rate below which a consumer is slow; NaN where the broker does not watch.",
         artemis="slowConsumerThreshold of its settings",
-        listing="getAddressSettingsAsJSON slowConsumerThreshold",
+        request="getAddressSettingsAsJSON slowConsumerThreshold",
     )
     slow_consumer_period = measured(
         Kind.REAL,
         Unit.SECONDS,
         "Time between two checks for slow consumers.",
         artemis="slowConsumerCheckPeriod of its settings",
-        listing="getAddressSettingsAsJSON slowConsumerCheckPeriod",
+        request="getAddressSettingsAsJSON slowConsumerCheckPeriod",
     )
     expiry_delay = measured(
         Kind.REAL,
         Unit.MILLISECONDS,
         "Time after which a message without a time to live expires; negative for never.",
         artemis="expiryDelay of its settings",
-        listing="getAddressSettingsAsJSON expiryDelay",
+        request="getAddressSettingsAsJSON expiryDelay",
     )
     memory_used_ratio = measured(
         Kind.REAL,
@@ -264,7 +264,7 @@ class AddressColumns(Frame[RowT], Generic[RowT]):
         "The broker's own figure for how full it is, whichever limit is the nearest.",
         artemis="AddressLimitPercent",
         classic="MemoryPercentUsage",
-        listing="listAddresses addressLimitPercent",
+        request="listAddresses addressLimitPercent",
     )
     paging = measured(
         Kind.FLAG,
@@ -272,7 +272,7 @@ class AddressColumns(Frame[RowT], Generic[RowT]):
         "1 while the address is in the paging state, which a full address with policy drop"
         " or fail shows too.",
         artemis="Paging",
-        listing="listAddresses paging",
+        request="listAddresses paging",
         metric="mq_address_paging",
     )
     paused = measured(
@@ -281,7 +281,7 @@ class AddressColumns(Frame[RowT], Generic[RowT]):
         "1 while an operator holds the consumers of the whole address.",
         artemis="Paused",
         openmq="State 1 or 3",
-        listing="listAddresses paused",
+        request="listAddresses paused",
         classic="Paused",
         metric=Metric("mq_address_paused", omits="classic"),
     )
@@ -328,14 +328,14 @@ class AddressColumns(Frame[RowT], Generic[RowT]):
         Unit.MESSAGES,
         "Messages in page files beyond which page_full_policy applies; -1 for no limit.",
         artemis="pageLimitMessages of its settings",
-        listing="getAddressSettingsAsJSON pageLimitMessages",
+        request="getAddressSettingsAsJSON pageLimitMessages",
     )
     page_limit_pages = measured(
         Kind.REAL,
         Unit.PAGES,
         "Page files beyond which page_full_policy applies; NaN for no limit.",
         artemis="pageLimitBytes over pageSizeBytes of its settings",
-        listing="getAddressSettingsAsJSON pageLimitBytes",
+        request="getAddressSettingsAsJSON pageLimitBytes",
     )
     settings_stamp = measured(
         Kind.REAL,

@@ -118,17 +118,17 @@ class Sources:
     """Where each kind of broker shows a number.
 
     Attributes:
-        artemis: A listing and its attribute, `listQueues messageCount`; or an attribute of
+        artemis: A request and its attribute, `listQueues messageCount`; or an attribute of
             an MBean; or a formula over attributes. Empty where the broker has no such number.
         openmq: The same for OpenMQ.
         classic: The same for ActiveMQ Classic.
-        listing: A listing and its attribute, where `artemis` names another place.
+        request: A request of Artemis and its attribute, where `artemis` names another place.
     """
 
     artemis: str = ""
     openmq: str = ""
     classic: str = ""
-    listing: str = ""
+    request: str = ""
 
     def __str__(self) -> str:
         return self.documentation()
@@ -142,10 +142,10 @@ class Sources:
                 sources.append(f"{product}: {source}")
         return "; ".join(sources)
 
-    def attribute(self, listing: str) -> str:
-        """The attribute that a listing of Artemis has for it; empty where it has none."""
-        operation, _, attribute = (self.listing or self.artemis).partition(" ")
-        return attribute if operation == listing and attribute.isalnum() else ""
+    def attribute(self, request: str) -> str:
+        """The attribute that a request of Artemis has for it; empty where it has none."""
+        operation, _, attribute = (self.request or self.artemis).partition(" ")
+        return attribute if operation == request and attribute.isalnum() else ""
 
 
 @dataclass(slots=True)
@@ -243,12 +243,12 @@ class Frame(Generic[RowT]):
         }
 
     @classmethod
-    def listed(cls, listing: str) -> dict[str, str]:
-        """The columns that a listing of Artemis has, each with its attribute there."""
+    def from_request(cls, request: str) -> dict[str, str]:
+        """The columns that a request of Artemis answers, each with its attribute there."""
         return {
             name: attribute
             for name, spec in cls.specs().items()
-            if (attribute := spec.sources.attribute(listing))
+            if (attribute := spec.sources.attribute(request))
         }
 
     @classmethod
@@ -288,7 +288,7 @@ def measured(  # noqa: PLR0913 - a keyword for each kind of broker
     artemis: str = "",
     openmq: str = "",
     classic: str = "",
-    listing: str = "",
+    request: str = "",
     metric: str | Metric | tuple[Metric, ...] = (),
 ) -> Spec[Column]:
     """Declare a number that brokers send; the keywords are those of `Sources`."""
@@ -298,7 +298,7 @@ def measured(  # noqa: PLR0913 - a keyword for each kind of broker
         meaning,
         origin=Origin.BROKER,
         kind=kind,
-        sources=Sources(artemis, openmq, classic, listing),
+        sources=Sources(artemis, openmq, classic, request),
         metrics=(metrics,) if isinstance(metrics, Metric) else metrics,
     )
 

@@ -94,7 +94,7 @@ def with_numbers(row: type[RowT], frame: type[Frame[Any]], listing: str) -> type
     """
     specs = frame.specs()
     numbers: list[tuple[str, type, Any]] = []
-    for column, attribute in frame.listed(listing).items():
+    for column, attribute in frame.from_request(listing).items():
         kind = specs[column].kind
         numbers.append((column, WIRE_TYPES[kind], named(attribute)))
     made = msgspec.defstruct(

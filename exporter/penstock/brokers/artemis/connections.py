@@ -29,8 +29,8 @@ from penstock.core.table import (
 )
 from penstock.model import ANONYMOUS, ConnectionRow, ProducerRow
 
-SESSION_FIELDS = tuple(ConnectionColumns.listed("listSessions"))
-PRODUCER_FIELDS = tuple(ProducerColumns.listed("listProducers"))
+SESSION_FIELDS = tuple(ConnectionColumns.from_request("listSessions"))
+PRODUCER_FIELDS = tuple(ProducerColumns.from_request("listProducers"))
 """Columns that a listing gives, in the order of its values."""
 
 

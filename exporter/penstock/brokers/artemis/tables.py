@@ -60,14 +60,18 @@ from penstock.model import AddressRow, ConsumerRow, LinkRow, ProducerRow, QueueR
 
 QueueText = wire.QueueTexts | wire.QueueAttributes
 
-CONSUMER_FIELDS = tuple(ConsumerColumns.listed("listConsumers"))
-QUEUE_FIELDS = tuple(QueueColumns.listed("listQueues"))
-ADDRESS_FIELDS = (*AddressColumns.listed("listAddresses"), "retroactive", "temporary")
+CONSUMER_FIELDS = tuple(ConsumerColumns.from_request("listConsumers"))
+QUEUE_FIELDS = tuple(QueueColumns.from_request("listQueues"))
+ADDRESS_FIELDS = (
+    *AddressColumns.from_request("listAddresses"),
+    "retroactive",
+    "temporary",
+)
 """Columns that a listing gives, in the order of the values of its `Numbers`; a pattern read lacks some."""
 CONSUMER_TIMES = tuple(
     name for name in CONSUMER_FIELDS if ConsumerColumns.specs()[name].kind is Kind.TIME
 )
-SETTINGS_FIELDS = tuple(AddressColumns.listed("getAddressSettingsAsJSON"))
+SETTINGS_FIELDS = tuple(AddressColumns.from_request("getAddressSettingsAsJSON"))
 """Columns that are made of the settings of an address."""
 
 
