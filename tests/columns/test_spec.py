@@ -137,3 +137,8 @@ def test_metrics_of_the_things_themselves() -> None:
     assert JarColumns.shown() == ("sweets",)
     assert JarColumns.shown(Kind.FLAG) == ()
     assert JarColumns.shown(counters=True) == ("eaten",)
+
+
+def test_sums_that_another_thing_shows() -> None:
+    assert JarColumns.summed("shelf", counters=True) == {"eaten": "eaten"}
+    assert JarColumns.summed("shelf") == {}

@@ -19,10 +19,12 @@ poll to poll, or looks it up), `derived` (a function of other columns of the sam
 computed when it is first read), `imported` (only an import from Prometheus has it).
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar, Generic, Self, TypeVar, cast, overload
+from functools import cache
+from typing import Any, ClassVar, Final, Generic, Self, TypeVar, cast, overload
 
 import numpy as np
 
@@ -87,6 +89,22 @@ class Origin(StrEnum):
     """Only an import from Prometheus; no poll has it, the stored history does."""
 
 
+_UNIT: Final = re.compile("_((timestamp_)?seconds|messages)$")
+
+
+@cache
+def place_of(metric: str) -> str:
+    """`table.column` of a metric, as most names say it.
+
+    A name is `mq_TABLE_COLUMN`, of the agent `penstock_COLUMN`; a unit may follow.
+    """
+    stem = metric.removesuffix("_total")
+    if stem.startswith("penstock_"):
+        return f"agent.{stem.removeprefix('penstock_')}"
+    table, _, column = stem.removeprefix("mq_").partition("_")
+    return f"{table}.{_UNIT.sub('', column)}"
+
+
 @dataclass(frozen=True, slots=True)
 class Metric:
     """A metric that shows a column.
@@ -103,6 +121,10 @@ class Metric:
     help: str = ""
     at: str = ""
     omits: str = ""
+
+    @property
+    def is_counter(self) -> bool:
+        return self.name.endswith("_total")
 
 
 PRODUCTS: Mapping[str, str] = {
@@ -275,9 +297,25 @@ class Frame(Generic[RowT]):
             spec.name
             for spec, metric in cls.metrics()
             if cls.is_own(metric)
-            and metric.name.endswith("_total") == counters
+            and metric.is_counter == counters
             and spec.kind in (kinds or Kind)
         )
+
+    @classmethod
+    def summed(cls, thing: str, *, counters: bool = False) -> dict[str, str]:
+        """The columns of which another thing shows the sums, by the names of the sums.
+
+        Args:
+            thing: The other thing, as the names of its metrics have it.
+            counters: Sums whose metric is a counter, else those whose metric is a gauge.
+        """
+        sums: dict[str, str] = {}
+        for spec, metric in cls.metrics():
+            place = metric.at or place_of(metric.name)
+            table, _, name = place.partition(".")
+            if table == thing and metric.is_counter == counters:
+                sums[name] = spec.name
+        return sums
 
 
 def measured(  # noqa: PLR0913 - a keyword for each kind of broker

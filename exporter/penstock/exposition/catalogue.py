@@ -5,11 +5,9 @@ A metric of a number that brokers send is declared with its column, in `penstock
 at its `place`.
 """
 
-import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from importlib.resources import files
 from typing import Any, Final, Literal
 
@@ -22,7 +20,7 @@ from penstock.columns.consumers import ConsumerColumns
 from penstock.columns.links import LinkColumns
 from penstock.columns.producers import ProducerColumns
 from penstock.columns.queues import QueueColumns
-from penstock.columns.spec import Frame
+from penstock.columns.spec import Frame, place_of
 
 FamilyType = Literal["counter", "gauge", "info"]
 
@@ -31,18 +29,6 @@ _FILE: Final = tomllib.loads(
 )
 TABLES: Final = msgspec.convert(_FILE["tables"], dict[str, tuple[str, ...]])
 """Table → the labels of each of its families: attributes of its row objects, by the same name, in this order."""
-
-_UNIT: Final = re.compile("_((timestamp_)?seconds|messages)$")
-
-
-@cache
-def place_of(name: str) -> str:
-    """As most names say it: `mq_TABLE_COLUMN`, of the agent `penstock_COLUMN`; a unit may follow."""
-    stem = name.removesuffix("_total")
-    if stem.startswith("penstock_"):
-        return f"agent.{stem.removeprefix('penstock_')}"
-    table, _, column = stem.removeprefix("mq_").partition("_")
-    return f"{table}.{_UNIT.sub('', column)}"
 
 
 @dataclass(frozen=True, slots=True)

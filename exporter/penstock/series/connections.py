@@ -7,6 +7,7 @@ import numpy as np
 
 from penstock import model
 from penstock.columns.addresses import AddressColumns
+from penstock.columns.consumers import ConsumerColumns
 from penstock.columns.spec import Kind
 from penstock.core.table import (
     Column,
@@ -202,10 +203,10 @@ def buffered_by_connection(
     if consumers is None:
         return {}
     positions = connections.index.positions(snapshot.consumer_connection)
-    names = [name for name in ("buffered", "buffered_bytes") if name in consumers]
     return {
-        name: labels.sum_by(positions, consumers[name], len(connections))
-        for name in names
+        name: labels.sum_by(positions, consumers[column], len(connections))
+        for name, column in ConsumerColumns.summed("connection").items()
+        if column in consumers
     }
 
 

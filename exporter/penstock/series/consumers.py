@@ -24,12 +24,8 @@ from penstock.series.labels import (
 from penstock.series.totals import Totals
 from penstock.settings.policy import Policy
 
-CLIENT_GAUGES = {
-    "buffered": "buffered",
-    "buffered_bytes": "buffered_bytes",
-    "uncommitted": "awaiting_commit",
-}
-COUNTERS = ("delivered", "acknowledged")
+CLIENT_GAUGES = ConsumerColumns.summed("client")
+COUNTERS = tuple(ConsumerColumns.summed("client", counters=True).values())
 SHOWN = ConsumerColumns.shown(Kind.COUNT, Kind.FLAG)
 """Columns that a consumer shown by itself has as they are."""
 SHOWN_TIMES = ConsumerColumns.shown(Kind.TIME)

@@ -99,8 +99,10 @@ class QueueSeries:
 @dataclass(frozen=True, slots=True)
 class ClientSeries:
     COLUMNS: ClassVar = declared(
-        "consumers buffered buffered_bytes uncommitted delivered acknowledged starved at_limit blocked_since patience"
-        " state"
+        "consumers starved at_limit blocked_since patience state"
+    ).union(
+        ConsumerColumns.summed("client"),
+        ConsumerColumns.summed("client", counters=True),
     )
 
     broker: str
@@ -134,8 +136,8 @@ class ConsumerSeries:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSeries:
-    COLUMNS: ClassVar = declared("info buffered buffered_bytes").union(
-        ConnectionColumns.shown()
+    COLUMNS: ClassVar = declared("info").union(
+        ConnectionColumns.shown(), ConsumerColumns.summed("connection")
     )
 
     broker: str
