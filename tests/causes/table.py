@@ -2,7 +2,8 @@
 
 A number is changed by its path, as `found.ready`. Also by paths of texts and of windows:
 `queue.auto_delete`, `consumer.protocol`, `address.policy`, `broker.disk_used_ratio`,
-`trend.4` (a variable of the trend), `lost.since` (of what consumers had in hand).
+`trend.4` (a variable of the trend), `acknowledged` (in both halves of it),
+`lost.since` (of what consumers had in hand).
 """
 
 from collections.abc import Mapping
@@ -19,10 +20,13 @@ from penstock.conditions.catalogue import on
 from penstock.conditions.condition import Scope
 from penstock.core.table import Index
 from penstock.core.windows import Window
+from penstock.observation.activity import FLOW_OUT
 from penstock.observation.losses import IN_HAND, LINES
 from penstock.observation.poll import RuleInputs
 
 Values = Mapping[str, Any]
+Facts = dict[str, str]
+"""By cause."""
 TREND = 6
 """Variables of the trend."""
 ROWS = {
@@ -42,9 +46,11 @@ def poll_with(poll: RuleInputs, values: Values) -> RuleInputs:
             poll = with_texts(poll, first, name, value)
         elif first == "trend" and name.isdigit():
             poll = with_trend(poll, int(name), value)
+        elif first == "acknowledged":
+            poll = with_halves(poll, value)
         elif first == "lost":
             poll = with_lost(poll, name, value)
-        elif first == "broker" or not name or value is None:
+        elif first == "broker" or value is None:
             poll = changed(poll, **{path.replace(".", "__"): value})
         else:
             numbers[path] = value
@@ -91,6 +97,17 @@ def with_trend(poll: RuleInputs, variable: int, value: Any) -> RuleInputs:
     return changed(poll, activity__trend=window)
 
 
+def with_halves(poll: RuleInputs, acknowledged: Any) -> RuleInputs:
+    """acknowledged: messages of the first queue in the first and in the second half of the trend."""
+    index = poll.found.queues
+    window = Window(index)
+    for half, messages in enumerate(acknowledged):
+        changes = np.zeros((TREND, len(index)), np.float32)
+        changes[FLOW_OUT, 0] = messages
+        window = window.push(poll.found.now - 15 * (1 - half), changes, 60.0, 0.0)
+    return changed(poll, activity__trend=window)
+
+
 def with_lost(poll: RuleInputs, name: str, value: Any) -> RuleInputs:
     """name: a matrix of `Losses`; of what consumers that went had in hand."""
     lines = np.full((LINES, len(poll.found.queues)), np.nan)
@@ -113,7 +130,7 @@ def verdicts_of(
     return condition.decide(make(poll, row, NOW - seconds))
 
 
-def told(name: str, poll: RuleInputs, **options: Any) -> dict[str, str]:
+def told(name: str, poll: RuleInputs, **options: Any) -> Facts:
     """The facts of the same, by cause."""
     return {
         cause: verdict.fact
