@@ -190,6 +190,9 @@ WHY_CONSUMERS_GET_NOTHING = {
     ({GROUPS: 7, COUNT: 1, QUEUE: [0, -1, 1, 1]}, ""),
     ({GROUPS: 0, COUNT: 1, QUEUE: [0, -1, 1, 1]}, ""),
     ({GROUPS: nan, COUNT: 1, QUEUE: [0, -1, 1, 1]}, ""),
+    ({GROUPS: 7, COUNT: nan, QUEUE: [0, -1, 1, 1]},
+     ("consumers_before_dispatch possible, groups possible, browser possible, selector possible, no_credit "
+      "possible, never_receives possible, undeliverable_here possible")),
     ({GROUPS: 7, COUNT: 1, QUEUE: [-1, -1, 1, 1]},
      ("selector possible, no_credit possible, not_started possible, never_receives possible, "
       "undeliverable_here possible")),
@@ -371,6 +374,24 @@ def test_why_consumers_get_nothing(values: Values, differs: str) -> None:
     ({GROUPS: nan, COUNT: 1, QUEUE: [0, -1, 1, 1]}, {
         "groups": "no other consumer could own a group",
         "socket_full": "3 messages are under way on the same connections",
+    }),
+    ({GROUPS: 7, COUNT: nan, QUEUE: [0, -1, 1, 1]}, {
+        "consumers_before_dispatch": "the number of consumers was not read",
+        "groups": (
+            "it has 7 message groups; listGroupsAsJSON shows their owners; the number of consumers was "
+            "not read"
+        ),
+        "browser": "the number of consumers was not read",
+        "selector": "the number of consumers was not read",
+        "no_credit": "all of this needs credit; the number of consumers was not read",
+        "never_receives": (
+            "other consumers of the same connections got messages meanwhile; the number of consumers "
+            "was not read"
+        ),
+        "undeliverable_here": (
+            "0 were delivered, and 80 wait, which it may have refused; the number of consumers was not "
+            "read"
+        ),
     }),
 ])  # fmt: skip
 def test_why_consumers_get_nothing_is_told(values: Values, facts: Facts) -> None:
