@@ -2,6 +2,7 @@
 
 from functools import cache
 from math import nan
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,7 @@ WORK = {
 """Consumers that work; whether they are slower than usual is not known."""
 
 
-def slower(times: float, windows: float = 20.0, **more: float) -> Values:
+def slower(times: float, windows: float = 20.0, **more: Any) -> Values:
     """A message takes so many times as long as usual, which rests on so many windows with a backlog."""
     return {
         "usual.service": times,
