@@ -6,6 +6,7 @@ import pytest
 
 from account.story import Step, expected, goes
 from account.world import Broker, queue
+from penstock.model import LeftOut
 
 
 def killed(x: float, dead: float, other: float = 0.0, **said: Any) -> dict[str, Any]:
@@ -25,6 +26,12 @@ def alone(x: float, **said: Any) -> dict[str, Any]:
     return {"q": queue(1000, 1000 - x, X=x, has_dead_letter_address=0.0, **said)}
 
 
+def without_place() -> dict[str, Any]:
+    """None were killed yet, and the address of the dead letters has no queue."""
+    return {name: row for name, row in killed(0.0, 0.0).items() if name != "dlq"}
+
+
+PART = [LeftOut("queues", 1, 2)]
 READER = {"c": {"queue": "q", "T": 0.0, "N": 0.0, "C": 0.0}}
 SENDS = {"p": ("dlq", 0.0)}
 
@@ -154,6 +161,82 @@ STORIES: dict[str, list[Step]] = {
         (lambda b: b.see(killed(4.0, 4.0), senders={}, polls=2),
          ("came at_start 1000, added 7; there ready 996; left acknowledged ?, moved ?, expired ?, "
           "dead_lettered 7..?, purged 4..?, lost_at_restart ?")),
+    ],
+    "dead letters that come two polls late": [
+        (lambda b: b.see(killed(0.0, 0.0), senders={}, polls=2),
+         "came at_start 1000; there ready 1000; rest unexplained ?"),
+        (lambda b: b.see(killed(7.0, 0.0), senders={}),
+         "came at_start 1000; there ready 993; left dead_lettered 0..7, purged 0..7"),
+        (lambda b: b.see(killed(7.0, 3.0), senders={}),
+         "came at_start 1000; there ready 993; left dead_lettered 3..7, purged 0..4"),
+        (lambda b: b.see(killed(7.0, 7.0), senders={}), "came at_start 1000; there ready 993; left dead_lettered 7"),
+        (lambda b: b.see(killed(7.0, 7.0), senders={}), "came at_start 1000; there ready 993; left dead_lettered 7"),
+    ],
+    "others send there, and one is killed or more": [
+        (lambda b: b.see(killed(0.0, 0.0), senders={}, polls=2),
+         "came at_start 1000; there ready 1000; rest unexplained ?"),
+        (lambda b: b.see(killed(0.0, 4.0), senders={}, polls=2), "came at_start 1000; there ready 1000"),
+        (lambda b: b.see(killed(3.0, 5.0), senders={}, polls=2),
+         "came at_start 1000; there ready 997; left dead_lettered 0..1, purged 2..3"),
+        (lambda b: b.see(killed(5.0, 5.0), senders={}, polls=2),
+         "came at_start 1000; there ready 995; left dead_lettered 0..1, purged 4..5"),
+        (lambda b: b.see(killed(7.0, 11.0), senders={}, polls=2),
+         "came at_start 1000; there ready 993; left dead_lettered 0..3, purged 4..7"),
+    ],
+    "a queue that is made with some killed": [
+        (lambda b: b.see({"r": queue(1, 1)}, senders={}, polls=2), "no account"),
+        (lambda b: b.see(killed(7.0, 0.0) | {"r": queue(1, 1)}, senders={}),
+         "came added 1000; there ready 993; left dead_lettered 0..7, purged 0..7; rest unexplained ?"),
+        (lambda b: b.see(killed(7.0, 0.0) | {"r": queue(1, 1)}, senders={}),
+         "came added 1000; there ready 993; left purged 7; rest unexplained ?"),
+        (lambda b: b.see(killed(9.0, 1.0) | {"r": queue(1, 1)}, senders={}, polls=2),
+         "came added 1000; there ready 991; left dead_lettered 1, purged 8"),
+    ],
+    "a place for dead letters that is made with the first": [
+        (lambda b: b.see(without_place(), senders={}, polls=3), "came at_start 1000; there ready 1000"),
+        (lambda b: b.see(killed(7.0, 7.0), senders={}), "came at_start 1000; there ready 993; left dead_lettered 7"),
+        (lambda b: b.see(killed(7.0, 7.0), senders={}, polls=2),
+         "came at_start 1000; there ready 993; left dead_lettered 7"),
+        (lambda b: b.see(killed(9.0, 8.0), senders={}, polls=2),
+         "came at_start 1000; there ready 991; left dead_lettered 8, purged 1"),
+    ],
+    "one attempt, and a consumer": [
+        (lambda b: b.see(alone(0.0, consumers=1.0), {"q": {"max_delivery_attempts": 1.0}}, READER, polls=3),
+         "came at_start 1000; there ready 1000"),
+        (lambda b: b.see(alone(7.0, consumers=1.0), {"q": {"max_delivery_attempts": 1.0}}, READER, polls=2),
+         "came at_start 1000; there ready 993; left dead_lettered 0..7, purged 0..7"),
+    ],
+    "no attempt, and a consumer": [
+        (lambda b: b.see(alone(0.0, consumers=1.0), {"q": {"max_delivery_attempts": 0.0}}, READER, polls=3),
+         "came at_start 1000; there ready 1000"),
+        (lambda b: b.see(alone(7.0, consumers=1.0), {"q": {"max_delivery_attempts": 0.0}}, READER, polls=2),
+         "came at_start 1000; there ready 993; left purged 7"),
+    ],
+    "a consumer that comes": [
+        (lambda b: b.see(alone(0.0), polls=3), "came at_start 1000; there ready 1000"),
+        (lambda b: b.see(alone(7.0, consumers=1.0), consumers=READER),
+         "came at_start 1000; there ready 993; left dead_lettered 0..7, purged 0..7"),
+        (lambda b: b.see(alone(7.0, consumers=1.0), consumers=READER),
+         "came at_start 1000; there ready 993; left dead_lettered 0..7, purged 0..7"),
+    ],
+    "a part of the broker": [
+        (lambda b: b.see(killed(0.0, 0.0), senders={}, polls=2),
+         "came at_start 1000; there ready 1000; rest unexplained ?"),
+        (lambda b: b.see(killed(7.0, 3.0), senders={}, polls=2),
+         "came at_start 1000; there ready 993; left dead_lettered 3, purged 4"),
+        (lambda b: b.see(killed(9.0, 4.0), senders={}, left_out=PART), "no account"),
+        (lambda b: b.see(killed(11.0, 5.0), senders={}, polls=2),
+         "came at_start 1000; there ready 989; left dead_lettered 3..7, purged 4..8"),
+        (lambda b: b.see(killed(13.0, 6.0), senders={}, polls=2),
+         "came at_start 1000; there ready 987; left dead_lettered 4..8, purged 5..9"),
+    ],
+    "a part of a broker without a dead-letter address": [
+        (lambda b: b.see(alone(0.0), polls=3), "came at_start 1000; there ready 1000"),
+        (lambda b: b.see(alone(0.0), left_out=PART), "no account"),
+        (lambda b: b.see(alone(7.0)), "came at_start 1000; there ready 993; left dead_lettered 0..7, purged 0..7"),
+        (lambda b: b.see(alone(9.0)), "came at_start 1000; there ready 991; left dead_lettered 0..7, purged 2..9"),
+        (lambda b: b.see(alone(12.0), polls=2),
+         "came at_start 1000; there ready 988; left dead_lettered 0..7, purged 5..12"),
     ],
 }  # fmt: skip
 
