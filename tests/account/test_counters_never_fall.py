@@ -9,6 +9,7 @@ from account.world import Broker, queue
 from penstock.account.fates import FATES
 from penstock.core.table import Table
 from penstock.exposition.catalogue import CATALOGUE
+from rig.day_and_night import by_day_and_night
 
 POLLS = 60
 LEAVES = 20
@@ -204,7 +205,9 @@ def test_a_queue_that_comes_back_has_the_account_that_it_had(
 
 
 @pytest.mark.slow  # many polls
-@pytest.mark.parametrize("missing", [LISTINGS, ("consumers",), ("senders",)])
+@pytest.mark.parametrize(
+    "missing", by_day_and_night([LISTINGS, ("consumers",), ("senders",)])
+)
 def test_a_client_that_comes_back_has_not_done_all_again(
     missing: Sequence[str],
 ) -> None:

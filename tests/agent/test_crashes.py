@@ -40,7 +40,7 @@ def without_later_accounts(agent: Agent, other: Agent) -> dict[tuple[Any, ...], 
     }
 
 
-@pytest.mark.slow
+@pytest.mark.nightly  # many processes that are killed
 def test_killed_at_some_changes_of_the_files(tmp_path: Path) -> None:
     """All of them: `trust/crash_points_check.py`."""
     whole, changes = undisturbed(tmp_path / "whole")

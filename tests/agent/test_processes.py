@@ -273,7 +273,7 @@ async def test_a_broker_that_moves_goes_on(
         ], "the worker's own"
 
 
-@pytest.mark.slow  # starts processes
+@pytest.mark.nightly  # a minute of processes that are killed
 async def test_a_worker_that_is_killed_or_hangs_is_started_again(
     tmp_path: Path, brokers: dict[str, Broker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -336,7 +336,7 @@ async def test_a_worker_polls_what_the_agent_has_in_force(
         assert any('owner="me"' in name for name in samples(agent, "one"))
 
 
-@pytest.mark.slow  # starts processes
+@pytest.mark.nightly  # a process that hangs
 async def test_one_that_hangs_while_it_is_sent_something_is_killed(
     tmp_path: Path, brokers: dict[str, Broker], monkeypatch: pytest.MonkeyPatch
 ) -> None:

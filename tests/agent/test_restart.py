@@ -313,7 +313,7 @@ def lacking(whole: Checkpoint) -> Iterator[tuple[str, Checkpoint]]:
         )
 
 
-@pytest.mark.slow  # restores once for each column
+@pytest.mark.nightly  # a restart for each column
 def test_a_state_file_that_lacks_a_column_is_still_used(watched: World) -> None:
     """As one of another version: what rests on other columns stands at the first poll, and all is judged again."""
     checkpoints = list(lacking(memory_of(watched)))

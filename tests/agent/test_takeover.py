@@ -107,7 +107,7 @@ async def test_a_failover_is_told_once_and_what_is_reloaded_did_not_come(
     assert pair.samples(ADDED)["backup"] == 5
 
 
-@pytest.mark.slow  # takes a second
+@pytest.mark.nightly  # twenty failovers; two run by day
 async def test_twenty_failovers_are_told_once_each_and_no_counter_falls(
     pair: Brokers,
 ) -> None:

@@ -10,8 +10,8 @@ LATE = (0.0, 0.013, 0.004, 0.021, 0.009)
 """Seconds by which polls are late, in turn."""
 
 
-@pytest.mark.slow  # many polls
 @pytest.mark.parametrize("interval", [1.0, 2.0, 5.0, 15.0, 30.0])
+@pytest.mark.nightly  # many polls
 def test_a_window_that_is_full_stays_full_however_the_polls_are_late(
     interval: float,
 ) -> None:

@@ -5,7 +5,7 @@ from bench import season
 from bench.season import Queue, Season, per_queue_week, replay
 
 
-@pytest.mark.slow  # takes four seconds
+@pytest.mark.nightly  # weeks of polls; make bench-season has eight
 def test_healthy_queues_are_quiet_from_the_third_week_and_a_silence_is_found() -> None:
     kinds = [
         "steady 20/s",
@@ -26,7 +26,7 @@ def test_healthy_queues_are_quiet_from_the_third_week_and_a_silence_is_found() -
     assert season.WANTED["silent"] == "producer_silent"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly  # weeks of polls; make bench-season has eight
 def test_dead_letters_are_found_with_their_causes() -> None:
     """Which look at losses, of which the season counts none."""
     result = replay(

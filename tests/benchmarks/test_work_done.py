@@ -101,6 +101,7 @@ async def test_connections_are_asked_again_only_for_new_ones(
     assert "listConnections" in asked(polled)
 
 
+@pytest.mark.nightly  # many polls of a large broker
 async def test_at_rest_no_block_of_what_is_large_is_rendered(
     world: World, polled: Polled
 ) -> None:
@@ -163,6 +164,7 @@ async def steady_calls(world: World, polled: Polled) -> int:
     return min(counted)
 
 
+@pytest.mark.nightly  # many polls of a large broker
 async def test_churn_costs_calls_for_those_that_came_only(
     world: World, polled: Polled
 ) -> None:
@@ -220,6 +222,7 @@ def lines(polled: Polled) -> set[bytes]:
     return set(b"".join(exposition.chunks(Format.TEXT, gzip=False)).splitlines())
 
 
+@pytest.mark.nightly  # many polls of a large broker
 async def test_bytes_rendered_go_by_the_rows_that_changed(
     world: World, polled: Polled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -248,6 +251,7 @@ async def test_bytes_rendered_go_by_the_rows_that_changed(
     assert rendered < sum(map(len, before)) / 2
 
 
+@pytest.mark.nightly  # many polls of a large broker
 async def test_a_steady_poll_keeps_nothing_and_holds_one_page_at_a_time(
     world: World,
 ) -> None:

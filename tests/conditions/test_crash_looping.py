@@ -265,7 +265,7 @@ def test_clients_that_come_back_after_the_brokers_start() -> None:
     assert not world.alarms
 
 
-@pytest.mark.slow  # many polls
+@pytest.mark.nightly  # many clients
 def test_ten_thousand_pollers_cost_a_sweep_a_minute() -> None:
     """What is known of clients that came once goes."""
     world, queue = world_of()

@@ -16,6 +16,7 @@ from penstock.conditions.wording import action
 from penstock.observation.buffers import CLEAR, POLLS, START, Buffers
 from penstock.observation.facts import Facts, facts
 from penstock.settings.policy import Policy
+from rig.day_and_night import by_day_and_night
 
 Setup = Callable[[World, str], Live]
 
@@ -142,7 +143,7 @@ def test_slower_polls_take_longer(step: float, seconds: float) -> None:
     assert not world.alarms
 
 
-@pytest.mark.slow  # many polls
+@pytest.mark.nightly  # hours of polls
 def test_a_slow_leak_is_found_in_wider_windows() -> None:
     """One of 1,000 at 10 a second: nine in a quarter of an hour."""
     world, _, live = leaking(one_in=1000, per_second=10)
@@ -258,9 +259,7 @@ HEALTHY: dict[str, Setup] = {
 
 
 @pytest.mark.slow  # many polls
-@pytest.mark.parametrize(
-    "step", [2.0, pytest.param(6.0, marks=pytest.mark.nightly), 10.0]
-)
+@pytest.mark.parametrize("step", by_day_and_night([10.0, 2.0, 6.0]))
 def test_healthy_loads_are_no_leak_nor_are_they_in_the_lulls_between(
     step: float,
 ) -> None:

@@ -144,7 +144,7 @@ def test_a_single_message_that_expired_unread_is_not_missed_for_ever() -> None:
     assert world.last["no_consumer"] < 4000
 
 
-@pytest.mark.slow  # a thousand polls
+@pytest.mark.nightly  # hours of polls
 def test_consumers_that_live_between_two_polls_teach_no_short_absence() -> None:
     judged = Judged()
     for n in range(1000):

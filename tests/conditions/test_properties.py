@@ -16,6 +16,7 @@ from penstock.conditions.catalogue import CONDITIONS
 from penstock.conditions.condition import Severity
 from penstock.model import QueueKind
 from penstock.settings.constants import Constants
+from rig.day_and_night import by_day_and_night
 
 CONSTANTS = Constants(cold=60.0, factor=0.0, after_restart=0.0)
 COMPARED = {
@@ -261,7 +262,7 @@ def check(judged: Judged) -> None:
 
 
 @pytest.mark.slow  # random answers of a broker, as above
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", by_day_and_night(range(4)))
 def test_whatever_a_broker_says_nothing_untrue_is_told(part: int) -> None:
     for seed in range(part * 8, part * 8 + 8):
         random = Random(seed)  # noqa: S311

@@ -66,6 +66,7 @@ def test_scenario() -> None:
     eventually(threading.active_count, threads)
 
 
+@pytest.mark.nightly  # a demo of its own
 def test_scenario_that_is_kept(tmp_path: Path) -> None:
     with Scenario(tmp_path) as scenario:
         pass

@@ -8,7 +8,7 @@ import pytest
 
 from e2e.agent import Agent, Scrape, entry
 from penstock_demo.broker import Broker
-from rig.versions import versions
+from rig.day_and_night import versions
 from rig.waiting import PATIENCE
 
 LAST = "test_families_seen"

@@ -10,8 +10,8 @@ from penstock.brokers.engine import ReaderOptions
 from penstock.model import Snapshot
 from penstock.transports.jolokia import JolokiaTarget, JolokiaTransport
 from penstock_demo.broker import Broker
+from rig.day_and_night import versions
 from rig.drivers import AmqpProducer
-from rig.versions import versions
 
 pytestmark = pytest.mark.broker
 

@@ -102,6 +102,7 @@ def test_failover_and_failback(
         ]  # fmt: skip
 
 
+@pytest.mark.nightly  # a pair of its own
 def test_a_broker_that_is_killed_young_has_restarted(
     own_artemis: Callable[..., ArtemisBroker], tmp_path: Path
 ) -> None:

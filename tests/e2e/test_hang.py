@@ -41,6 +41,7 @@ def polls(scrape: Scrape, broker: str, *results: str) -> float:
     )
 
 
+@pytest.mark.nightly  # a broker that is frozen for long
 def test_others_do_not_notice(
     artemis: Broker,
     own_artemis: Callable[..., ArtemisBroker],

@@ -26,6 +26,7 @@ from penstock.transports.jolokia import JolokiaTarget, JolokiaTransport
 from penstock_demo.broker import Broker, Endpoint
 from penstock_demo.errors import DemoError
 from penstock_demo.management import Account
+from rig.day_and_night import versions
 from rig.drivers import (
     AmqpConsumer,
     AmqpHolder,
@@ -36,7 +37,6 @@ from rig.drivers import (
     StompConsumer,
     StompProducer,
 )
-from rig.versions import versions
 from rig.waiting import eventually
 
 pytestmark = pytest.mark.broker

@@ -12,8 +12,8 @@ from penstock.cli import main
 from penstock_demo.broker import Broker
 from penstock_demo.errors import DemoError
 from penstock_demo.management import Management
+from rig.day_and_night import versions
 from rig.drivers import AmqpProducer
-from rig.versions import versions
 
 pytestmark = pytest.mark.broker
 

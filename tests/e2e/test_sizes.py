@@ -19,8 +19,8 @@ from penstock.model import Snapshot
 from penstock.transports.jolokia import JolokiaTarget, JolokiaTransport
 from penstock.transports.transport import Answer, Request
 from penstock_demo.broker import Broker
+from rig.day_and_night import versions
 from rig.drivers import AmqpConsumer, AmqpHolder, AmqpProducer, AmqpTransaction
-from rig.versions import versions
 from rig.waiting import eventually
 
 pytestmark = pytest.mark.broker
@@ -130,6 +130,7 @@ async def test_each_queue_is_found_by_its_name(
 
 
 @VERSIONS
+@pytest.mark.nightly  # many messages of each size
 async def test_sizes_are_those_of_a_full_read(
     version: str, request: pytest.FixtureRequest, unique: Callable[[str], str]
 ) -> None:

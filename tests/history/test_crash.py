@@ -28,6 +28,7 @@ pytestmark = pytest.mark.slow  # a hundred processes are killed
 BEGIN = 1_800_000_000.0
 
 
+@pytest.mark.nightly  # many processes that are killed; those killed at any step run by day
 def test_killed_while_writing_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
     safe: list[float] = []
     chance = random.Random(7)  # noqa: S311 - repeatable

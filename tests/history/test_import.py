@@ -140,6 +140,7 @@ def test_what_was_scraped_of_the_agent_is_what_it_keeps_itself(
     assert {round(every) for every in found["interval"].to_pylist()} == {1}
 
 
+@pytest.mark.nightly  # a broker with the JMX exporter, and a Prometheus
 def test_the_names_of_the_jmx_exporter_are_known(
     scraped: tuple[str, Store], imagined: Store, tmp_path: Path
 ) -> None:

@@ -397,6 +397,7 @@ def test_kill_restart_and_freeze(own_artemis: Make) -> None:
 
 
 @pytest.mark.broker
+@pytest.mark.nightly  # a pair of its own; e2e has another by day
 def test_pair_fails_over_and_back(
     artemis_pair: tuple[ArtemisBroker, ArtemisBroker],
 ) -> None:

@@ -149,6 +149,7 @@ def test_nothing_is_said_of_what_is_well_or_young() -> None:
     assert advice_of(polls(3, short=0.5, consumers=0.0)) == []
 
 
+@pytest.mark.nightly  # a run of Spark
 def test_the_workers_say_the_same(spark: Any, fleet: tuple[Store, Truth]) -> None:
     names = [
         (f"broker-{broker}", f"{queue}.0")

@@ -159,6 +159,7 @@ def test_it_says_what_the_agent_said(
     [BacktestPlan(), BacktestPlan(slice=1 / 48, warm_up=1e9, parts=2)],
     ids=["whole", "in slices, by address"],
 )
+@pytest.mark.nightly  # several back-tests
 def test_however_the_work_is_cut_it_says_the_same(
     spark: Any, town: Store, policies: Policies, plan: BacktestPlan
 ) -> None:
@@ -168,6 +169,7 @@ def test_however_the_work_is_cut_it_says_the_same(
     assert found.polls == {"b": 360}
 
 
+@pytest.mark.nightly  # several back-tests
 def test_an_hour_of_warm_up_finds_the_same_conditions_on_the_same_queues(
     spark: Any, town: Store, policies: Policies
 ) -> None:

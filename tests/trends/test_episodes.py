@@ -207,6 +207,7 @@ GROUP BY broker, queue, client, condition, run HAVING bool_or(event = 'leave') A
 """
 
 
+@pytest.mark.nightly  # a run of Spark
 def test_they_are_the_islands_that_duckdb_finds(asked: Asked, tmp_path: Path) -> None:
     """A week of an imagined fleet, some of its rows twice."""
     store = Store(str(tmp_path))

@@ -299,6 +299,7 @@ def test_without_a_loss_the_report_says_so(done: Done) -> None:
     )
 
 
+@pytest.mark.nightly  # a run of Spark for an older history
 def test_a_history_without_an_account_still_reads(
     spark: Any, own_fleet: Store, tmp_path: Path
 ) -> None:

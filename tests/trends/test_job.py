@@ -167,6 +167,7 @@ def test_nothing_new_is_no_work_but_for_the_time_of_the_run(
 @pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnraisableExceptionWarning"
 )  # files that a kill leaves open
+@pytest.mark.nightly  # several runs of Spark
 def test_killed_before_its_end_or_torn_the_next_run_makes_all_of_it(
     done: Path, fleet: tuple[Store, Truth], spark: Any
 ) -> None:
@@ -295,6 +296,7 @@ def test_spark_submit_takes_rules_as_the_command_does(
     assert job.main(arguments) == 2, "an error is said, not raised"
 
 
+@pytest.mark.nightly  # a run of Spark
 def test_a_counter_that_cannot_be_stops_no_report(
     spark: Any, own_fleet: Store, tmp_path: Path
 ) -> None:

@@ -119,6 +119,7 @@ def test_no_hour_after_a_gap_gets_what_came_in_it(rolled: Store) -> None:
     )
 
 
+@pytest.mark.nightly  # several runs of Spark
 def test_late_and_double_files_give_the_same(
     spark: Any, own_fleet: Store, rolled: Store, tmp_path: Path
 ) -> None:
@@ -246,6 +247,7 @@ def test_numbers_that_cannot_be_are_left_out_and_named(
     )
 
 
+@pytest.mark.nightly  # a run of Spark
 def test_a_file_that_goes_while_it_is_read_is_found_where_it_went(
     spark: Any,
     own_fleet: Store,
@@ -324,6 +326,7 @@ def test_stopped_at_any_step_readers_see_whole_days(
     )
 
 
+@pytest.mark.nightly  # a run of Spark for an older history
 def test_what_an_older_version_made_is_kept(
     spark: Any, own_fleet: Store, rolled: Store, tmp_path: Path
 ) -> None:

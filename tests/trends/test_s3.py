@@ -49,6 +49,7 @@ def test_what_is_published_there_is_kept_and_goes_in_time(
     assert there.files() == []
 
 
+@pytest.mark.nightly  # a whole run of Spark; the store has tests of its own by day
 def test_the_job_reads_and_writes_there(
     spark: Any, bucket: str, fleet: tuple[Store, Truth], tmp_path: Path
 ) -> None:

@@ -13,8 +13,8 @@ from penstock.config import load
 from penstock_demo.broker import Broker
 from penstock_demo.management import Account
 from penstock_demo.openmq import OpenMQBroker
+from rig.day_and_night import versions
 from rig.proxied import opens_connection
-from rig.versions import versions
 
 pytestmark = pytest.mark.broker
 

@@ -199,7 +199,7 @@ def test_json_says_the_names_as_they_are(folder: Path) -> None:
     assert {QUEUE, RING} <= {one["queue"] for one in changes}
 
 
-@pytest.mark.slow  # starts an agent
+@pytest.mark.nightly  # every command on an agent with hostile names
 def test_what_an_agent_says(folder: Path, tmp_path: Path) -> None:
     with Agent(tmp_path / "agent", log_level="debug", **said(folder)) as agent:
         url = f"http://127.0.0.1:{agent.port}"
