@@ -210,7 +210,7 @@ def test_the_command_says_what_to_do(tmp_path: Path, configuration: Path) -> Non
         "127.0.0.1:0",
     ]
     done = subprocess.run(
-        [*program, *options, "--storage.path", str(tmp_path / "data")], capture_output=True, text=True, timeout=30,
+        [*program, *options, "--storage.path", str(tmp_path / "data")], capture_output=True, text=True, timeout=120,
         check=False,
     )  # fmt: skip
     release(lock)
