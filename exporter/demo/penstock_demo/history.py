@@ -82,13 +82,16 @@ class Truth:
 
 def rhythm(random: np.random.Generator, queues: int) -> NDArray[np.float64]:
     """(queues, 168): traffic by hour of the week, mean 1; Monday 00:00 UTC first."""
-    hours = np.arange(24)
-    peak = random.uniform(9, 16, (queues, 1))
+    peak_hour = random.uniform(9, 16, (queues, 1))
     width = random.uniform(2.5, 5, (queues, 1))
-    day = 0.15 + np.exp(-(((hours - peak + 12) % 24 - 12) ** 2) / (2 * width**2))
-    weekend = random.uniform(0.1, 0.6, (queues, 1))
-    week = np.concatenate([day] * 5 + [day * weekend] * 2, axis=1)
-    shape: NDArray[np.float64] = week / week.mean(axis=1, keepdims=True)
+    weekend_share = random.uniform(0.1, 0.6, (queues, 1))
+    # Hours from the peak, around midnight: from -12 to 12.
+    from_peak = (np.arange(24) - peak_hour + 12) % 24 - 12
+    bell = np.exp(-(from_peak**2) / (2 * width**2))
+    day = 0.15 + bell
+    week = np.concatenate([day] * 5 + [day * weekend_share] * 2, axis=1)
+    mean = week.mean(axis=1, keepdims=True)
+    shape: NDArray[np.float64] = week / mean
     return shape
 
 
@@ -131,6 +134,14 @@ def _write(store: Store, kind: RowType, rows: Any) -> None:
         )
 
 
+def name_of(number: int, queues: int) -> tuple[str, str]:
+    """Return broker and name of a queue, by its number over all brokers of `queues` queues each."""
+    broker = number // queues + 1
+    service = SERVICES[number % len(SERVICES)]
+    step = number % queues // len(SERVICES)
+    return f"broker-{broker}", f"{service}.{step}"
+
+
 class _World:
     def __init__(self, fleet: Fleet, random: np.random.Generator) -> None:
         self.fleet = fleet
@@ -139,19 +150,18 @@ class _World:
         self.week = rhythm(random, size)
         active = random.random(size) < fleet.active
         active[: min(3, size)] = True
-        self.rate = np.where(
-            active, np.exp(random.uniform(np.log(0.05), np.log(20), size)), 0.0
-        )
-        growing = np.zeros(size)
-        growing[: max(size // 4, 1)] = fleet.growth
-        self.truth = Truth(growing, self.rate)
+        rates = np.exp(random.uniform(np.log(0.05), np.log(20), size))
+        self.rate = np.where(active, rates, 0.0)
+        growth = np.zeros(size)
+        growing = max(size // 4, 1)
+        growth[:growing] = fleet.growth
+        self.truth = Truth(growth, self.rate)
         self.noise = random.uniform(0.1, 0.3, size)
-        self.ring = np.where(
-            np.arange(size) % fleet.queues == fleet.queues - 1, 5000.0, np.nan
-        )
-        self.size_of = np.round(
-            np.exp(random.uniform(np.log(500), np.log(20_000), size))
-        )
+        place = np.arange(size) % fleet.queues
+        last_of_broker = place == fleet.queues - 1
+        self.ring = np.where(last_of_broker, 5000.0, np.nan)
+        sizes = np.exp(random.uniform(np.log(500), np.log(20_000), size))
+        self.size_of = np.round(sizes)
         self.depth = np.zeros(size)
         self.counters = {
             name: np.zeros(size)
@@ -161,22 +171,14 @@ class _World:
         """By rings, also over restarts: as the account has it."""
         self.inc = np.full(size, fleet.start * 1000)
         self.begun = np.full(fleet.brokers, float(fleet.start - 5 * DAY))
-        self.names = [
-            (
-                f"broker-{i // fleet.queues + 1}",
-                f"{SERVICES[i % len(SERVICES)]}.{i % fleet.queues // len(SERVICES)}",
-            )
-            for i in range(size)
-        ]
-        self.sids = np.array(
-            [series_id(broker, name, name) for broker, name in self.names], np.int64
-        )
+        self.names = [name_of(number, fleet.queues) for number in range(size)]
+        series_ids = [series_id(broker, name, name) for broker, name in self.names]
+        self.sids = np.array(series_ids, np.int64)
         self.stalled: list[tuple[int, int, int]] = []
         # what a consumer may hold, and what all of a queue can do at the peak
         self.window = np.full(size, 100.0)
         self.power = np.full(size, 1.6)
         if fleet.consumers and fleet.queues > 4:
-            place = np.arange(size) % fleet.queues
             hoarding = place == 1
             narrow = place == 2
             too_slow = place == 3
@@ -194,35 +196,37 @@ class _World:
         begin = fleet.start + number * DAY
         stamps = begin + np.arange(0, DAY, fleet.interval)
         self._plan_stalls(begin)
-        wave = 1 + self.noise * np.repeat(
-            random.standard_normal((24, len(self.rate))), 3600 // fleet.interval, axis=0
-        )
+        hourly_noise = random.standard_normal((24, len(self.rate)))
+        polls_of_hour = 3600 // fleet.interval
+        wave = 1 + self.noise * np.repeat(hourly_noise, polls_of_hour, axis=0)
         hour = (stamps // 3600 + 72) % WEEK  # 1970-01-01 was a Thursday
-        grown = (1 + self.truth.growth) ** ((stamps - fleet.start) / (7 * DAY))[:, None]
-        lam = self.rate * self.week[:, hour].T * grown * np.maximum(wave, 0.05)
-        arrivals = random.poisson(lam * fleet.interval).astype(float)
-        power = (
-            np.maximum(self.rate * self.week.max(axis=1) * grown[-1] * self.power, 0.02)
-            * fleet.interval
-        )
+        weeks = (stamps - fleet.start) / (7 * DAY)
+        grown = (1 + self.truth.growth) ** weeks[:, None]
+        rates = self.rate * self.week[:, hour].T * grown * np.maximum(wave, 0.05)
+        arrivals = random.poisson(rates * fleet.interval).astype(float)
+        peak = self.rate * self.week.max(axis=1) * grown[-1]
+        power = np.maximum(peak * self.power, 0.02) * fleet.interval
         served = np.broadcast_to(power, arrivals.shape).copy()
         for queue, since, until in self.stalled:
-            served[(stamps >= since) & (stamps < until), queue] = 0.0
+            stalled = (stamps >= since) & (stamps < until)
+            served[stalled, queue] = 0.0
         samples = self._run(stamps, arrivals, served)
-        if random.random() < fleet.gaps:
-            hours = random.integers(0, 24)
-            keep = (stamps - begin) // 3600 != hours
-            samples = {name: values[keep] for name, values in samples.items()}
-        return samples
+        if random.random() >= fleet.gaps:
+            return samples
+        lost_hour = random.integers(0, 24)
+        keep = (stamps - begin) // 3600 != lost_hour
+        return {name: values[keep] for name, values in samples.items()}
 
     def _plan_stalls(self, begin: int) -> None:
-        self.stalled = [one for one in self.stalled if one[2] > begin]
+        """Add the stalls of the day that begins at `begin`; forget those that have ended."""
+        self.stalled = [stall for stall in self.stalled if stall[2] > begin]
         chance = self.fleet.stalls / 7
-        for queue in np.flatnonzero(
-            (self.rate > 0) & (self.random.random(len(self.rate)) < chance)
-        ).tolist():
+        draws = self.random.random(len(self.rate))
+        stalls = (self.rate > 0) & (draws < chance)
+        for queue in np.flatnonzero(stalls).tolist():
             since = begin + int(self.random.integers(0, DAY - 7200))
-            until = since + int(np.clip(self.random.lognormal(6.5, 0.8), 120, 6 * 3600))
+            seconds = np.clip(self.random.lognormal(6.5, 0.8), 120, 6 * 3600)
+            until = since + int(seconds)
             self.stalled.append((queue, since, until))
             self.truth.stalls.append((queue, since, until))
 
@@ -242,16 +246,12 @@ class _World:
             depth = self.depth + arrivals[step]
             left = np.minimum(depth, served[step])
             depth = depth - left
-            lost = np.where(
-                np.isnan(self.ring), 0.0, np.maximum(depth - self.ring, 0.0)
-            )
+            over = np.maximum(depth - self.ring, 0.0)
+            lost = np.where(np.isnan(self.ring), 0.0, over)
             self.depth = depth - lost
-            for name, by in (
-                ("added", arrivals[step]),
-                ("acknowledged", left),
-                ("evicted", lost),
-            ):
-                self.counters[name] = self.counters[name] + by
+            self.counters["added"] = self.counters["added"] + arrivals[step]
+            self.counters["acknowledged"] = self.counters["acknowledged"] + left
+            self.counters["evicted"] = self.counters["evicted"] + lost
             for name, values in self.counters.items():
                 out[name][step] = values
             out["messages"][step] = self.depth
@@ -261,11 +261,9 @@ class _World:
             out["lost"][step] = self.lost
         # A window that is small is empty at every other poll, however much waits.
         dry = (self.window < 10) & (self.random.random((steps, size)) < 0.4)
-        out["delivering"] = np.where(
-            dry,
-            0.0,
-            np.minimum(out["messages"], self.window * max(self.fleet.consumers, 1)),
-        )
+        windows = self.window * max(self.fleet.consumers, 1)
+        in_delivery = np.minimum(out["messages"], windows)
+        out["delivering"] = np.where(dry, 0.0, in_delivery)
         return {
             **out,
             "stamp": stamps.astype(float),
@@ -273,13 +271,12 @@ class _World:
         }
 
     def _restart(self, brokers: NDArray[np.bool_], stamp: int) -> None:
-        mine = np.repeat(brokers, self.fleet.queues)
+        restarts = np.repeat(brokers, self.fleet.queues)
         for name, values in self.counters.items():
-            # A broker that starts counts what it reloads as added.
-            self.counters[name] = np.where(
-                mine, self.depth if name == "added" else 0.0, values
-            )
-        self.inc = np.where(mine, stamp * 1000, self.inc)
+            self.counters[name] = np.where(restarts, 0.0, values)
+        # A broker that starts counts what it reloads as added.
+        self.counters["added"] = np.where(restarts, self.depth, self.counters["added"])
+        self.inc = np.where(restarts, stamp * 1000, self.inc)
         self.begun = np.where(brokers, float(stamp), self.begun)
 
     def queue_rows(self, samples: dict[str, NDArray[np.float64]]) -> Any:
