@@ -112,6 +112,23 @@ def test_clients_that_are_named_are_no_victims_beside() -> None:
     assert impact(found) == "0 messages. Victims: q (it is full)."
 
 
+def test_a_client_without_a_name_is_known_by_its_connection() -> None:
+    incident = Incident(
+        "1",
+        "common_cause",
+        "b",
+        "",
+        "critical",
+        0.0,
+        "title",
+        who=[{"host": "10.0.0.7", "connection": "c1"}],
+        victims=["q"],
+        victim_count=1,
+    )
+    lines = list(incident_lines([incident], 10.0))
+    assert "  who       a client without a name on 10.0.0.7, connection c1" in lines
+
+
 @pytest.mark.slow  # many polls
 def test_all_queues_that_a_client_left_are_named_with_their_numbers() -> None:
     scene = Scene()
