@@ -5,6 +5,7 @@ one input missing, and with it read long before; then with many values of it: a 
 without the input must be the same with each of the values.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache, partial
@@ -438,6 +439,12 @@ def differing(
     }
 
 
+def facts_with_nan(verdicts: Verdicts) -> list[str]:
+    """A number that was not read is never shown as one."""
+    facts = [verdict.fact for verdict in verdicts.values()]
+    return [fact for fact in facts if re.search(r"\bnan\b", fact)]
+
+
 BY_DAY = {
     "core_hangs", "amqp_never_commits", "stomp_selects_nothing", "it_is_paused", "openmq_loop", "openmq_transaction",
 }  # fmt: skip
@@ -467,6 +474,7 @@ def test_an_input_that_was_not_read_decides_no_cause(
         stale = trial.with_input(
             where, lambda reading: reading._replace(stale_seconds=600.0)
         )
+        assert not facts_with_nan(missing), f"{where} is missing"
         for value in VALUES:
             found = trial.with_input(
                 where, partial(NumberRead._replace, value=value, stale_seconds=0.0)

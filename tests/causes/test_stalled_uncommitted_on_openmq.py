@@ -64,6 +64,7 @@ def test_whether_a_transaction_has_failed(values: Values, differs: str) -> None:
 @pytest.mark.parametrize(("values", "facts"), [
     ({}, {"transaction_failed": "the broker shows none"}),
     ({FAILED: [True, False]}, {"transaction_failed": "the broker says so"}),
+    ({KEYS: -1}, {"transaction_failed": "its connection was not read"}),
 ])  # fmt: skip
 def test_whether_a_transaction_has_failed_is_told(values: Values, facts: Facts) -> None:
     poll = poll_with(uncommitted(), values)

@@ -376,7 +376,7 @@ def decide_openmq_uncommitted(case: ConsumerCase) -> Verdicts:
     failed = all_of(was_read, has_failed)
     return {
         "transaction_failed": concluded(
-            "the broker says so",
+            "the broker says so" if has_failed.is_so else "",
             excluded_by=all_of(was_read, case.connection_is_known, negated(has_failed)),
             proof=failed,
             otherwise="the broker shows none",

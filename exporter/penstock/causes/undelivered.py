@@ -117,8 +117,9 @@ def undeliverable_here(case: Case, idle: Idle) -> Verdict:
         idle.are_known, case.consumers_show_numbers, waits.above(delivered)
     )
     not_amqp = idle.none_speaks({"AMQP"})
+    how_many = "an unknown number" if np.isnan(waits.value) else f"{waits.value:.0f}"
     return concluded(
-        f"{delivered:.0f} were delivered, and {waits.value:.0f} wait, which it may have refused",
+        f"{delivered:.0f} were delivered, and {how_many} wait, which it may have refused",
         excluded_by=any_of(not_amqp, more_wait),
         otherwise="no idle consumer speaks AMQP"
         if not_amqp.is_so
