@@ -41,6 +41,7 @@ RETRY: Mapping[int, Mapping[str, str]] = {503: {hdrs.RETRY_AFTER: "1"}}
 
 
 def api_routes(agent: AgentView, look_ups: RequestLimit) -> list[web.RouteDef]:
+    """Return the routes of the API; look-ups wait for their turn in `look_ups`."""
     # Names may hold anything; what is no slash once encoded is one name.
     return [
         web.get(
@@ -54,6 +55,7 @@ def api_routes(agent: AgentView, look_ups: RequestLimit) -> list[web.RouteDef]:
 async def _answer(
     route: Route, agent: AgentView, look_ups: RequestLimit, request: web.Request
 ) -> web.Response:
+    """Answer a request: its parameters are checked, and the look-up runs in a thread."""
     status = 200
     try:
         async with look_ups.turn(line_of(request.query)):
@@ -103,6 +105,7 @@ def _rows(arguments: Given, sorts: Sequence[str] = (WORST,)) -> tuple[str, ListQ
 
 
 def _explain(agent: AgentView, arguments: Given) -> answers.Explanation:
+    """Explain the queue or the client that is named."""
     return agent.explain(
         arguments["broker"],
         arguments["queue"],
@@ -112,6 +115,7 @@ def _explain(agent: AgentView, arguments: Given) -> answers.Explanation:
 
 
 def _recent(agent: AgentView, arguments: Given) -> answers.Recent:
+    """Return the last hour, or a longer range, of a queue or its broker. Raises BadRequest."""
     if "address" in arguments:
         required(arguments, "queue")
     return agent.recent(
@@ -123,6 +127,7 @@ def _recent(agent: AgentView, arguments: Given) -> answers.Recent:
 
 
 def _events(agent: AgentView, arguments: Given) -> answers.EventList:
+    """Return the events that the request asks for. Raises BadRequest."""
     try:
         since = float(arguments.get("since", "0"))
     except ValueError:

@@ -84,6 +84,7 @@ def make_probe_app(agent: AgentView) -> web.Application:
 def _app(
     routes: Iterable[web.RouteDef], allowed_hosts: Collection[str] = ()
 ) -> web.Application:
+    """Return an application with these routes, which refuses hosts that are not allowed."""
     app = web.Application(middlewares=[Refusals(allowed_hosts).middleware, _options])
     app.on_response_prepare.append(_set_headers)
     app.add_routes(routes)
@@ -135,6 +136,7 @@ async def _closed(_: web.Request) -> web.Response:
 
 
 async def _reload(agent: AgentView, line: RequestLimit, _: web.Request) -> web.Response:
+    """Reload the configuration; a refusal says why the old one stays in force."""
     try:
         async with line.turn():
             await agent.reload()
@@ -168,6 +170,7 @@ class Metrics:
         """Those under way and since when, the oldest first; by the request's identity."""
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
+        """Stream the metrics, unless too many scrapes are under way."""
         now = asyncio.get_running_loop().time()
         if len(self._scrapes) >= self._max_scrapes and not self._made_room(now):
             text = f"{len(self._scrapes)} scrapes are under way, the most allowed; try again in a second.\n"
@@ -188,6 +191,7 @@ class Metrics:
         return True
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
+        """Stream the metrics in pieces; a reader that stops reading is dropped."""
         form = answer(_joined(request, hdrs.ACCEPT))
         gzip = accepts_gzip(_joined(request, hdrs.ACCEPT_ENCODING))
         choice = FamilyFilter(

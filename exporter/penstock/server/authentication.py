@@ -135,6 +135,7 @@ class Authentication:
         return await handler(request) if refused is None else refused
 
     async def _refusal(self, request: web.Request) -> web.Response | None:
+        """Return the answer to a request that may not pass; None for one that may."""
         tls = self._config.tls_server_config
         if (
             tls is not None
@@ -201,6 +202,7 @@ class Bucket:
 
 
 def _refusal_of(login: Login) -> web.Response | None:
+    """Return the answer to a failed login; None for a right one."""
     if login is Login.RIGHT:
         return None
     if login is Login.UNCHECKED:
@@ -232,6 +234,7 @@ def _files(path: Path, config: WebConfig) -> list[Path]:
 
 
 def _context(config: WebConfig) -> ssl.SSLContext | None:
+    """Return the TLS context of the configuration; None where TLS is off. Raises ConfigError."""
     tls = config.tls_server_config
     if tls is None:
         return None
@@ -254,6 +257,7 @@ def _context(config: WebConfig) -> ssl.SSLContext | None:
 
 
 def _load_certificate(context: ssl.SSLContext, tls: TlsServer) -> None:
+    """Load certificate and key; those given as text pass through a directory that only its owner can enter."""
     cert_text = tls.cert
     key_text = tls.key.get_secret_value() if tls.key is not None else None
     with tempfile.TemporaryDirectory(
@@ -281,6 +285,7 @@ def _no_password() -> str:
 
 
 def _load_authorities(context: ssl.SSLContext, tls: TlsServer) -> None:
+    """Load the authorities of clients' certificates, where certificates are asked for."""
     if tls.client_auth_type not in (ClientAuth.IF_GIVEN, ClientAuth.REQUIRE):
         return
     required = tls.client_auth_type is ClientAuth.REQUIRE

@@ -95,6 +95,7 @@ class ConnectionLimit:
         self._closed = False
 
     def __call__(self) -> asyncio.Protocol:
+        """Return the protocol of a connection that was accepted: one that waits, or one that is refused."""
         now = asyncio.get_running_loop().time()
         while self._handshaking and next(iter(self._handshaking.values())) < now:
             self._handshaking.pop(next(iter(self._handshaking)))
@@ -136,6 +137,7 @@ class ConnectionLimit:
         return None, now
 
     def _close_idle(self, now: float) -> bool:
+        """Close the oldest connection without a request, and say whether there was one."""
         for connection in self._handled.values():
             if connection.is_idle(now) and not connection.transport.is_closing():
                 connection.transport.close()
@@ -178,6 +180,7 @@ class ConnectionLimit:
             self._asking.remove(waiting)
 
     def _let_some_in(self) -> None:
+        """Give a few connections their handler, and leave the others to the next turn of the event loop."""
         now = [self._asking.popleft() for _ in range(min(AT_ONCE, len(self._asking)))]
         if self._asking:
             asyncio.get_running_loop().call_soon(self._let_some_in)
@@ -262,6 +265,7 @@ class _Connection(asyncio.Protocol):
         return bool(ready.poll(0))
 
     def hand_over(self, handler: asyncio.Protocol) -> None:
+        """Pass the connection, and the bytes that have come, to `handler`."""
         self._handler = handler
         head = self.head
         self.head = b""
@@ -279,6 +283,7 @@ class _Connection(asyncio.Protocol):
         self.transport = transport
 
     def data_received(self, data: bytes) -> None:
+        """Pass bytes to the handler; before there is one, gather them."""
         if self._handler is not None:
             self._handler.data_received(data)
         else:
@@ -297,6 +302,7 @@ class _Connection(asyncio.Protocol):
             self._handler.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection, and let its handler know."""
         self.lost = True
         if self._handler is None:
             self.left()

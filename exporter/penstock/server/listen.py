@@ -194,6 +194,7 @@ class _Sites:
 
 @asynccontextmanager
 async def _running(forever: Coroutine[None, None, None]) -> AsyncIterator[None]:
+    """Run a task while the context lasts; its error is raised at the end."""
     task = asyncio.create_task(forever, name="web configuration")
     try:
         yield
@@ -234,6 +235,7 @@ def open_sockets(address: Address) -> list[socket.socket]:
 
 
 def _everywhere(port: int) -> socket.socket:
+    """Return a socket on all addresses, of both families where the machine has both."""
     if socket.has_dualstack_ipv6():
         try:
             return socket.create_server(

@@ -32,6 +32,7 @@ class Route:
 
 
 def described(routes: Sequence[Route]) -> Schema:
+    """Return the OpenAPI description of the routes."""
     answers, components = msgspec.json.schema_components(
         [*(route.answer for route in routes), Error],
         ref_template="#/components/schemas/{name}",
@@ -52,6 +53,8 @@ def described(routes: Sequence[Route]) -> Schema:
 
 
 def _get(route: Route, answer: Schema, error: Schema) -> Schema:
+    """Describe the answers and parameters of one route."""
+
     def response(meaning: str, schema: Schema) -> Schema:
         return {
             "description": meaning,
@@ -75,6 +78,7 @@ def _get(route: Route, answer: Schema, error: Schema) -> Schema:
 
 
 def _parameter(parameter: Parameter) -> Schema:
+    """Describe one parameter."""
     schema = {
         "type": "string",
         **(

@@ -56,6 +56,7 @@ class Passwords:
         self._hashes = hashes
 
     async def login(self, request: web.Request) -> Login:
+        """Check the user and password of a request. Known ones are answered at once; others wait for their turn."""
         header = request.headers.get(hdrs.AUTHORIZATION)
         if header is None:
             return Login.MISSING
@@ -90,6 +91,7 @@ class Passwords:
     async def _checked(
         self, user: str, hashed: bytes, password: bytes, digest: bytes
     ) -> Login:
+        """Compare a password with its hash in a thread, and remember the result."""
         loop = asyncio.get_running_loop()
         right = await loop.run_in_executor(
             self._executor, bcrypt.checkpw, password, hashed
@@ -142,6 +144,7 @@ class Lines:
             self._next()
 
     async def _wait(self, key: object) -> None:
+        """Wait for the turn in the line of `key`. Raises LineFull when it takes too long, or the line is too long."""
         if sum(map(len, self._lines.values())) >= self._most:
             longest = max(self._lines, key=lambda one: len(self._lines[one]))
             _refuse(self._taken_from(longest, 0))
@@ -161,6 +164,7 @@ class Lines:
             too_long.cancel()
 
     def _next(self) -> None:
+        """Give the turn to the newest of the line that is next."""
         while self._lines:
             newest = self._taken_from(next(iter(self._lines)), -1)
             if not newest.done():
@@ -183,6 +187,7 @@ def _refuse(waiting: asyncio.Future[None]) -> None:
 
 
 def _credentials(header: str) -> tuple[str, bytes] | None:
+    """Return user and password of an Authorization header; None where they cannot be used."""
     scheme, _, encoded = header.partition(" ")
     if scheme.lower() != "basic":
         return None

@@ -68,6 +68,7 @@ class Refusals:
         return True
 
     def _same_site(self, request: web.Request, host: str) -> bool:
+        """Return whether a browser sent the request from a page of this server; programs count as such."""
         if request.headers.get("Sec-Fetch-Site", "none").lower() not in _OWN_SITE:
             return False
         origin = request.headers.get(hdrs.ORIGIN)

@@ -55,6 +55,7 @@ class FairScheduler:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def turn(self) -> None:
+        """Wait until this request may go on."""
         loop = asyncio.get_running_loop()
         if not self._waiting:
             loop.call_soon(self._next)
@@ -63,6 +64,7 @@ class FairScheduler:
         await mine
 
     def _next(self) -> None:
+        """Let a few requests go on, and come again for the others."""
         for _ in range(min(self._at_once, len(self._waiting))):
             waiting = self._waiting.popleft()
             if not waiting.done():
