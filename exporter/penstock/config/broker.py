@@ -138,6 +138,7 @@ def check_labels(value: dict[str, str]) -> dict[str, str]:
 
 
 def unique_name(value: str, info: ValidationInfo) -> str:
+    """Refuse a name that another broker has."""
     if not value.isprintable():
         raise ValueError("must hold printable characters only")
     names = values.Reading.of(info).names
@@ -184,6 +185,7 @@ class Broker(Section):
     @check("url")
     @classmethod
     def _usable_url(cls, value: str, info: ValidationInfo) -> str:
+        """Refuse a URL that does not fit the transport."""
         transport = info.data.get("transport")
         if (
             transport is None
@@ -211,6 +213,7 @@ class Broker(Section):
     def _with_user(
         cls, value: SecretStr | Path | None, info: ValidationInfo
     ) -> SecretStr | Path | None:
+        """Refuse a password without a user."""
         if value is not None and info.data.get("username", "") is None:
             raise ValueError("needs a username beside it")
         return value
@@ -229,6 +232,7 @@ class Broker(Section):
     def _within_interval(
         cls, value: float | None, info: ValidationInfo
     ) -> float | None:
+        """Refuse a timeout that is not shorter than the broker's interval."""
         if "interval" not in info.data:  # refused above
             return value
         return check_timeout(
@@ -272,6 +276,7 @@ class Broker(Section):
 
 
 def check_timeout(timeout: float | None, interval: float | None) -> float | None:
+    """Refuse a timeout that is not shorter than the interval."""
     if timeout is not None and interval is not None and timeout >= interval:
         raise ValueError(
             f"must be less than the interval, {values.format_duration(interval)}"

@@ -49,6 +49,7 @@ class Profile(Broker):
     @check("name")
     @classmethod
     def _named(cls, value: str) -> str:
+        """Refuse a name that would be the same for all brokers."""
         if NAME not in value:
             raise ValueError(
                 f"must hold {NAME}, so that each broker found has a name of its own"
@@ -58,6 +59,7 @@ class Profile(Broker):
     @check("url")
     @classmethod
     def _usable_url(cls, value: str, info: ValidationInfo) -> str:
+        """Refuse a URL without a place for the host."""
         if info.data.get("transport") is Transport.RECORDING:
             raise ValueError("must be that of a broker: a recording cannot be found")
         super()._usable_url(value.replace(PORT, "1"), info)
@@ -93,6 +95,7 @@ class Profile(Broker):
             )
 
         def filled(key: str, text: str) -> str:
+            """Return a text of the profile with host, port and name in their places."""
             if key == "url" and port is not None:
                 text = _WITHOUT_PORT.sub(rf"\1:{PORT}", text).replace(PORT, str(port))
             if key == "name":
@@ -121,6 +124,7 @@ class Profile(Broker):
         return broker_found
 
     def _allows(self, host: str) -> bool:
+        """Return whether a host matches one of the patterns; without patterns all do."""
         dotted = f".{host.rstrip('.').lower()}"
         return not self.hosts or any(
             compile_pattern(_ascii_pattern(pattern.lower())).match(dotted)
@@ -163,6 +167,7 @@ class DnsTarget(Section):
     @check("profile")
     @classmethod
     def _with_port(cls, value: str, info: ValidationInfo) -> str:
+        """Refuse a profile that needs a port where the records have none."""
         profile = (Reading.of(info).profiles or {}).get(value)
         if (
             profile is not None

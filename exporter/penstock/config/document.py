@@ -55,6 +55,7 @@ class _Loader(yaml.SafeLoader):
     depth = nodes = 0
 
     def compose_node(self, parent: Node | None, index: Any) -> Node | None:
+        """Read one node; a document that is too deep or too large is refused."""
         self.depth += 1
         self.nodes += 1
         if self.depth > MAX_DEPTH:
@@ -129,6 +130,7 @@ class _Reader:
         self.nodes = 0
 
     def value(self, node: Node, path: Path) -> Any:
+        """Return the value of a node, and note its line."""
         line = node.start_mark.line + 1
         self.count(line, len(path))
         self.document.lines.setdefault(path, line)
@@ -141,6 +143,7 @@ class _Reader:
         return self.void(line, path, _BAD_TAG)
 
     def count(self, line: int, depth: int) -> None:
+        """Count a value; aliases may multiply them, so a document that grows too large is refused."""
         self.nodes += 1
         if self.nodes > MAX_NODES:
             raise _Unreadable(

@@ -249,6 +249,7 @@ class JmxTransport:
             raise
 
     async def _ask(self, requests: Sequence[Request], deadline: float) -> Answer:
+        """Send the requests to the helper, which is started first where it does not run."""
         helper = await self._connection(deadline)
         began = time.monotonic()
         wall = time.time()
@@ -322,6 +323,7 @@ class JmxTransport:
         raise Unreachable(f"{url}: JMX: {text}")
 
     async def _drop(self) -> None:
+        """End the helper; the next poll starts another one."""
         helper = self._helper
         self._helper = None
         self._connected = False

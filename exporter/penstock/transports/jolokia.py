@@ -66,6 +66,7 @@ class JolokiaTransport:
                 raise Unreachable(str(again)) from again
 
     async def _post(self, body: bytes, timeout: float) -> Answer:
+        """Send a body and return the answer. Raises SourceError."""
         began = time.monotonic()
         wall = time.time()
         how: Any = {"allow_redirects": False}
@@ -101,6 +102,7 @@ class JolokiaTransport:
         return Answer(answer, wall + seconds / 2, seconds)
 
     def _lost(self, error: aiohttp.ClientError) -> SourceError:
+        """Return the error that says why there is no connection."""
         if isinstance(
             error,
             aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError,
@@ -119,6 +121,7 @@ class JolokiaTransport:
         return _Dropped(f"{self._target.url}: the connection was lost: {reason(error)}")
 
     def _open(self) -> aiohttp.ClientSession:
+        """Return the HTTP session, which is opened with the first request."""
         if self._session is None:
             lasting: Any = (
                 {"keepalive_timeout": 75}
@@ -136,6 +139,7 @@ class JolokiaTransport:
         return self._session
 
     def _headers(self) -> dict[str, str]:
+        """Return the headers of a request; the login is one of them."""
         headers = {
             "Content-Type": "application/json",
             "Accept-Encoding": "gzip",

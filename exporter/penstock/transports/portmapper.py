@@ -88,6 +88,7 @@ class WithPortMapper(PassingOn):
         self._port = port
 
     async def ask(self, requests: Sequence[Request], timeout: float) -> Answer:
+        """Answer questions about the port mapper here, and pass all others on."""
         if len(requests) != 1 or requests[0].get("type") != ASKED:
             return await self._inner.ask(requests, timeout)
         began = time.monotonic()

@@ -87,6 +87,7 @@ class RecordingFile:
         self._in_poll = True
 
     def write(self, line: msgspec.Struct) -> None:
+        """Write a line in pieces; a poll for which there is no room is cut off."""
         if self.full:
             return
         content = msgspec.json.encode(line) + b"\n"
@@ -133,6 +134,7 @@ class RecordingFile:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
+        """Turn an error of the file into one that names it."""
         try:
             yield
         except OSError as error:
@@ -221,6 +223,7 @@ class RecordingTransport:
         """Of the last answer."""
 
     async def begin_poll(self) -> None:
+        """Take the calls of the next poll. Raises BadAnswer or Unreachable at the end of the file."""
         calls = next(self._polls, None)
         if calls is None:
             self.ended = True

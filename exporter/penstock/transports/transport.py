@@ -88,6 +88,7 @@ class WithMaskedErrors(PassingOn):
         self._mask = mask
 
     async def ask(self, requests: Sequence[Request], timeout: float) -> Answer:
+        """Pass the requests on; secrets in the text of an error are masked."""
         try:
             return await self._inner.ask(requests, timeout)
         except SourceError as error:
