@@ -13,6 +13,7 @@ SHOWN_BY_NAME = (
     "config/discovery.py",
     "config/model.py",
     "insight/answers.py",
+    "observation/frames.py",
 )
 
 
@@ -37,7 +38,7 @@ def f():
 
 @pytest.mark.slow  # reads all of the code
 def test_the_name_of_a_class_is_that_of_one_thing() -> None:
-    """But for sections of the configuration and answers of the API, which have the names of what they show."""
+    """But for sections of the configuration, answers of the API and frames, which have the names of what they show."""
     places: dict[str, list[str]] = defaultdict(list)
     for file in (
         file
