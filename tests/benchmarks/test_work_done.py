@@ -11,6 +11,7 @@ import pytest
 from bench.harness import Polled, subject
 from bench.world import World, WorldTransport
 
+from penstock.brokers.artemis import answers as wire
 from penstock.brokers.artemis.listings import ListingDecoder, ListingPage
 from penstock.core.table import Positions
 from penstock.exposition.body import Exposition
@@ -180,13 +181,13 @@ async def test_churn_costs_calls_for_those_that_came_only(
 async def test_what_is_read_goes_by_the_rows_that_changed(
     world: World, polled: Polled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read: dict[str, int] = defaultdict(int)
+    read: dict[type, int] = defaultdict(int)
     whole = ListingDecoder.__call__
     exactly = ListingDecoder.exactly
 
     def count(rows: Sequence[object]) -> None:
         for row in rows[:1]:
-            read[type(row).__name__] += len(rows)
+            read[type(row)] += len(rows)
 
     def counting(decoder: Any, page: ListingPage) -> Any:
         rows = whole(decoder, page)
@@ -205,14 +206,14 @@ async def test_what_is_read_goes_by_the_rows_that_changed(
     # of what stayed some cannot be found again, and is read
     came = 0.01
     missed = 0.07
-    assert read["ConsumerTexts"] == CONSUMERS // 100
+    assert read[wire.ConsumerTexts] == CONSUMERS // 100
     assert (
-        0.19 * CONSUMERS <= read["ConsumerNumbers"] <= (0.2 + came + missed) * CONSUMERS
+        0.19 * CONSUMERS <= read[wire.ConsumerNumbers] <= (0.2 + came + missed) * CONSUMERS
     )
-    assert read["QueueTexts"] == 0
-    assert read["QueueNumbers"] <= (0.2 + missed) * QUEUES
-    assert read["AddressNumbers"] <= (0.2 + missed) * QUEUES
-    assert read["SessionListed"] <= (2 * came + missed) * CONSUMERS
+    assert read[wire.QueueTexts] == 0
+    assert read[wire.QueueNumbers] <= (0.2 + missed) * QUEUES
+    assert read[wire.AddressNumbers] <= (0.2 + missed) * QUEUES
+    assert read[wire.SessionListed] <= (2 * came + missed) * CONSUMERS
 
 
 def lines(polled: Polled) -> set[bytes]:

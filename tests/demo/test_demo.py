@@ -48,7 +48,8 @@ def test_scenario() -> None:
         for healthy in ("orders", "payments", "shipments", "emails"):
             eventually(partial(flows, healthy), expected=True)
         eventually(lambda: number("audit.ring", "MessagesAdded") > 150, expected=True)
-        assert number("audit.ring", "MessageCount") == 100
+        # A message that was just sent may be counted before the one that it evicts is gone.
+        eventually(lambda: number("audit.ring", "MessageCount"), 100)
         assert number("stock.updates", "DeliveringCount") > 0
         assert (
             number("stock.updates", "MessagesAcknowledged")
