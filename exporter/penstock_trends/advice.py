@@ -1,4 +1,9 @@
-"""Advice on ring sizes and numbers of consumers, each with what it would have done to the polls of the last days."""
+"""Advice on ring sizes and numbers of consumers, each with its effect on the polls of the last days.
+
+Each queue with losses or a backlog is replayed: its recorded polls are the input, another setting is tried, and the
+advice names the outcome (`what_if.py`). A queue is known by its sid, the number that the history gives each series;
+`inc` names one life of its counters, from one restart of the broker to the next.
+"""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -22,7 +27,9 @@ Plain = dict[str, Any]
 QUEUES: Final = 20
 """Most queues for each kind of advice: those that lost or waited most."""
 DAYS: Final = 14
+"""Days at the end of the history, of which the polls are replayed."""
 LEAST_DAYS: Final = 1.0
+"""Days of polls, below which a replay says too little for advice."""
 WAITING: Final = 0.05
 """Share of the polls with a backlog, from which more consumers may be advised."""
 DRAIN: Final = 900.0
@@ -42,41 +49,39 @@ def advise(
     queues: Sequence[Plain],
     failed: dict[str, str] | None = None,
 ) -> list[Plain]:
-    """Advice for queues that lost messages by their ring, or had a backlog; the polls are read on the workers.
+    """The advice for queues that lost messages by their ring, or had a backlog; the polls are read on the workers.
 
-    Raises StoreError.
+    One queue that cannot be replayed does not keep the others from their advice. Raises
+    StoreError.
 
     Args:
         session: Of Spark.
         history: Raw polls.
         queues: Their facts.
-        failed: Gets queue → why its polls could not be replayed; the others have their
-            advice all the same.
+        failed: A second result: gets queue → why its polls could not be replayed.
     """
     failed = {} if failed is None else failed
-    by_sid = {
-        series_id(queue["broker"], queue["address"], queue["queue"]): queue
-        for queue in (*most_lost(queues), *longest_waiting(queues))
-    }
-    units = [
-        json.dumps({"paths": paths, "sids": list(by_sid)})
-        for paths in last_days(history)
-    ]
+    candidates = [*most_lost(queues), *longest_waiting(queues)]
+    by_sid = {series_id(*queue_name(queue)): queue for queue in candidates}
+    sids = list(by_sid)
+    units = [json.dumps({"paths": paths, "sids": sids}) for paths in last_days(history)]
     if not by_sid or not units:
         return []
     results = replayed_by_sid(session, history, units)
     rows = []
     for sid, queue in by_sid.items():
+        broker, address, name = queue_name(queue)
         result = results.get(sid, NOTHING)
-        name = {key: queue[key] for key in ("broker", "address", "queue")}
-        rows += [advice | name for advice in result["advice"]]
-        if result["problem"]:
-            failed[f"{queue['queue']} on {queue['broker']}"] = result["problem"]
+        labels = {"broker": broker, "address": address, "queue": name}
+        rows += [advice | labels for advice in result["advice"]]
+        problem = result["problem"]
+        if problem:
+            failed[f"{name} on {broker}"] = problem
     return rows
 
 
 def most_lost(queues: Sequence[Plain]) -> list[Plain]:
-    """The queues whose rings evicted most messages."""
+    """At most QUEUES queues whose rings evicted messages, those with the most first."""
     losing = [
         queue for queue in queues if queue["ring"] and (queue["evicted"] or 0) > 0
     ]
@@ -85,7 +90,10 @@ def most_lost(queues: Sequence[Plain]) -> list[Plain]:
 
 
 def longest_waiting(queues: Sequence[Plain]) -> list[Plain]:
-    """The queues with consumers and without a ring that had a backlog for most of the time."""
+    """At most QUEUES queues with consumers that often had a backlog, those with the largest share of the time first.
+
+    A queue with a ring is left out: its ring bounds the backlog, and `most_lost` has it.
+    """
     waiting = [
         queue
         for queue in queues
@@ -100,32 +108,45 @@ def longest_waiting(queues: Sequence[Plain]) -> list[Plain]:
 def replayed_by_sid(
     session: Any, history: Store, units: Sequence[str]
 ) -> dict[int, Plain]:
-    """The result for each queue by its sid, as `replayed` makes it on the workers. units: files and queues as JSON."""
+    """The result for each queue by its sid, as `replayed` makes it on the workers.
+
+    A worker reads the polls of one unit, which are those of a day; then the polls of a
+    queue, of all days, are brought together on one worker and replayed.
+
+    units: each as JSON, the files to read and the queues that are wanted.
+    """
     types = {"sid": "long", "inc": "long"}
-    columns = ", ".join(f"{name} {types.get(name, 'double')}" for name in COLUMNS)
+    columns = [f"{name} {types.get(name, 'double')}" for name in COLUMNS]
+    read_polls = partial(read_units, history.url)
     rows = [(unit,) for unit in units]
-    polls = session.createDataFrame(rows, "unit string").repartition(len(units))
-    polls = polls.mapInArrow(partial(read_units, history.url), columns)
-    results = polls.groupBy("sid").applyInPandas(replayed, "sid long, found string")
-    table = results.toPandas()
+    table = session.createDataFrame(rows, "unit string")
+    table = table.repartition(len(units))
+    polls = table.mapInArrow(read_polls, ", ".join(columns))
+    by_queue = polls.groupBy("sid")
+    results = by_queue.applyInPandas(replayed, "sid long, result string")
+    frame = results.toPandas()
     return {
         sid: json.loads(text)
-        for sid, text in zip(table["sid"], table["found"], strict=True)
+        for sid, text in zip(frame["sid"], frame["result"], strict=True)
     }
 
 
 def last_days(history: Store, days: float = DAYS) -> list[list[str]]:
-    """The paths of the raw files of queues, by day, of the last days of the history."""
-    by_day: dict[str, list[str]] = {}
+    """For each of the last days of the history the paths of its raw files of queues, the oldest day first.
+
+    The last day is the newest one in the history, not today: the history may be a copy.
+    """
+    paths_by_day: dict[str, list[str]] = {}
     for entry in current(history):
         kind, day, _ = partition(entry)
         if kind == QUEUE.name:
-            by_day.setdefault(day, []).append(entry.path)
-    begins = {day: start_of(day, ALL_DAY) for day in by_day}
+            paths = paths_by_day.setdefault(day, [])
+            paths.append(entry.path)
+    begins = {day: start_of(day, ALL_DAY) for day in paths_by_day}
     newest = max(begins.values(), default=0.0)
     return [
-        sorted(by_day[day])
-        for day in sorted(by_day)
+        sorted(paths_by_day[day])
+        for day in sorted(paths_by_day)
         if newest - begins[day] < days * DAY
     ]
 
@@ -142,42 +163,62 @@ def polls_of(
 
     def mask(rows: Any) -> Any:
         is_wanted = pc.is_in(rows["sid"], wanted)
-        return pc.and_(is_wanted, pc.is_valid(rows["stamp"]))
+        has_stamp = pc.is_valid(rows["stamp"])
+        return pc.and_(is_wanted, has_stamp)
 
-    empty = read(history, [], QUEUE, COLUMNS)
-    tables = [
-        attempt({}, path, read, history, [path], QUEUE, COLUMNS, mask) for path in paths
-    ]
-    readable = [table for table in tables if table is not None]
-    table, _ = possible(pa.concat_tables([empty, *readable]), QUEUE)
+    # The empty table has the schema, also where no file can be read.
+    tables = [read(history, [], QUEUE, COLUMNS)]
+    for path in paths:
+        table = attempt({}, path, read, history, [path], QUEUE, COLUMNS, mask)
+        if table is not None:
+            tables.append(table)
+    rows, _ = possible(pa.concat_tables(tables), QUEUE)
     columns = {
-        name: pc.fill_null(table[name].cast(pa.float64()), np.nan).to_numpy()
-        for name in NUMBERS
+        name: filled_column(rows, name, pa.float64(), np.nan) for name in NUMBERS
     }
     for name in ("sid", "inc", "stamp"):
-        columns[name] = pc.fill_null(table[name].cast(pa.int64()), 0).to_numpy()
+        columns[name] = filled_column(rows, name, pa.int64(), 0)
     polls = dict(observed_once(columns))
-    return polls | {"stamp": polls["stamp"] / MICRO}
+    polls["stamp"] = polls["stamp"] / MICRO
+    return polls
+
+
+def filled_column(rows: Any, name: str, kind: Any, missing: float) -> Any:
+    """(rows,) A column of an Arrow table as an array of a type, with `missing` for null."""
+    column = rows[name].cast(kind)
+    filled = pc.fill_null(column, missing)
+    return filled.to_numpy()
 
 
 def of_present_ring(polls: dict[str, Any]) -> tuple[dict[str, Any], float]:
-    """The polls since the ring was set to its size at the last poll, ascending; and that size, inf without one."""
-    order = np.argsort(polls["stamp"])
-    rings = np.where(polls["ring_limit"] > 0, polls["ring_limit"], np.inf)[order]
-    if not len(rings):
-        return {name: column[order] for name, column in polls.items()}, np.inf
-    present = float(rings[-1])
-    others = np.flatnonzero(rings != present)
-    begin = int(others[-1]) + 1 if len(others) else 0
-    since = order[begin:]
-    return {name: column[since] for name, column in polls.items()}, present
+    """The polls since the ring was last resized, ascending by time; and its size at the last poll, inf without a ring.
+
+    Losses under another size say nothing of the present one.
+    """
+    by_time = np.argsort(polls["stamp"])
+    limits = polls["ring_limit"][by_time]
+    rings = np.where(limits > 0, limits, np.inf)
+    present = np.inf
+    first = 0
+    if len(rings):
+        present = float(rings[-1])
+        with_other_ring = np.flatnonzero(rings != present)
+        if len(with_other_ring):
+            first = int(with_other_ring[-1]) + 1
+    kept = by_time[first:]
+    polls_of_ring = {name: column[kept] for name, column in polls.items()}
+    return polls_of_ring, present
 
 
 def read_units(url: str, batches: Iterator[Any]) -> Iterator[Any]:
-    """The polls of each unit, in a Spark worker."""
+    """In a Spark worker: yields the polls of each unit as one batch with the columns COLUMNS.
+
+    A unit is one text in the batches, see `replayed_by_sid`.
+    """
     store = Store(url)
     for batch in batches:
-        for text in batch.column(0).to_pylist():
+        units = batch.column(0).to_pylist()
+        for text in units:
             unit = json.loads(text)
             polls = polls_of(store, unit["paths"], unit["sids"])
             arrays = [pa.array(polls[name]) for name in COLUMNS]
@@ -185,7 +226,11 @@ def read_units(url: str, batches: Iterator[Any]) -> Iterator[Any]:
 
 
 def replayed(polls: Any) -> Any:
-    """One row with the advice for a queue, or why there is none, of a pandas frame of its polls; in a Spark worker."""
+    """In a Spark worker: one row with sid and result of a queue, made of a pandas frame of its polls.
+
+    The result is JSON of the form of NOTHING: the advice, or the problem that prevented
+    it.
+    """
     import pandas as pd  # noqa: PLC0415 - comes with Spark
 
     result = dict(NOTHING)
@@ -197,24 +242,25 @@ def replayed(polls: Any) -> Any:
     return pd.DataFrame(
         {
             "sid": polls["sid"].iloc[:1],
-            "found": [json.dumps(result)],
+            "result": [json.dumps(result)],
         }
     )
 
 
 def steps_of(polls: dict[str, Any]) -> Steps:
-    """The steps between polls.
+    """The steps between the polls of a queue, as a replay takes them: messages that came, that left, and that wait.
 
-    Messages that left are counted by reason, or in one number where that is all there
-    is. A scheduled message comes when it is due; a buffered one takes no room of a
-    ring, and no other consumer gets it.
+    Brokers that do not count acknowledgements have one counter of all that left. A
+    scheduled message counts from when it is due. A buffered one takes no room of a
+    ring, and no other consumer gets it, so it does not wait.
     """
+    acknowledged = polls["acknowledged"]
     expired = np.nan_to_num(polls["expired"])
     killed = np.nan_to_num(polls["killed"])
     left = np.where(
-        np.isnan(polls["acknowledged"]),
+        np.isnan(acknowledged),
         polls["removed"],
-        polls["acknowledged"] + (expired + killed),
+        acknowledged + (expired + killed),
     )
     scheduled = np.nan_to_num(polls["scheduled"])
     buffered = np.nan_to_num(polls["delivering"])
@@ -224,7 +270,11 @@ def steps_of(polls: dict[str, Any]) -> Steps:
 
 
 def advice_of(polls: dict[str, Any]) -> list[Plain]:
-    """The setting that a ring with losses, or a queue with a backlog, should have; nothing without a day of polls."""
+    """The advice for one queue: a size for its ring, or without a ring a number of consumers; at most one row.
+
+    Empty where the setting is good enough, and where less than LEAST_DAYS of polls can
+    be replayed.
+    """
     polls, ring = of_present_ring(polls)
     replayable = steps_of(polls)
     if replayable.days < LEAST_DAYS:
@@ -232,7 +282,9 @@ def advice_of(polls: dict[str, Any]) -> list[Plain]:
     span = f"In the {replayable.days:.0f} days seen"
     if np.isfinite(ring):
         better = better_ring(replayable, ring)
-        return [] if better is None else [ring_advice(better, ring, span)]
+        if better is None:
+            return []
+        return [ring_advice(better, ring, span)]
     consumers = float(polls["consumers"][-1])
     if not consumers > 0:
         return []
@@ -240,6 +292,7 @@ def advice_of(polls: dict[str, Any]) -> list[Plain]:
     if better is None:
         return []
     present = round(consumers)
+    # Without a better number it is asked whether any consumer more would get messages.
     wanted = present + 1
     if better.setting:
         wanted = round(present * better.setting.consumers)
@@ -248,13 +301,18 @@ def advice_of(polls: dict[str, Any]) -> list[Plain]:
 
 
 def more_are_idle(polls: dict[str, Any], wanted: int) -> str:
-    """Why not all of so many consumers would get messages, by what was last known; empty where they would."""
+    """Why not all of `wanted` consumers would get messages, as a sentence; empty where they would.
+
+    It rests on the last known settings of the queue and on its message groups: a group
+    stays with its consumer unless the queue rebalances groups (`grouped`).
+    """
     names = ("exclusive", "max_consumers", "groups", "grouped")
     last = {name: last_known(polls[name]) for name in names}
     if last["exclusive"] > 0:
         return "More consumers would stand by: the queue is exclusive. Make its one consumer faster"
-    if 0 < last["max_consumers"] < wanted:
-        return f"It takes {last['max_consumers']:.0f} consumers and no more: raise max-consumers, or make them faster"
+    most = last["max_consumers"]
+    if 0 < most < wanted:
+        return f"It takes {most:.0f} consumers and no more: raise max-consumers, or make them faster"
     if last["groups"] > 0 and not last["grouped"] > 0:
         return "More consumers would get new message groups only: make those that are there faster"
     return ""
@@ -263,26 +321,37 @@ def more_are_idle(polls: dict[str, Any], wanted: int) -> str:
 def last_known(values: Any) -> float:
     """The last known value; NaN without any."""
     known_values = values[np.isfinite(values)]
-    return float(known_values[-1]) if len(known_values) else np.nan
+    if not len(known_values):
+        return np.nan
+    return float(known_values[-1])
 
 
 def ring_advice(better: Advice, ring: float, span: str) -> Plain:
+    """The row of advice on the size of a ring.
+
+    Args:
+        better: A size that is good enough, if there is one, with its outcome.
+        ring: The present size.
+        span: The days that were replayed, as a text.
+    """
     setting = better.setting
     outcome = better.outcome
     now = better.now
-    evidence = f"{span} a ring of {ring:,.0f} lost {now.lost:,.0f} of {now.came:,.0f} messages."
+    lost_now = f"{now.lost:,.0f} of {now.came:,.0f}"
+    lost_then = f"{outcome.lost:,.0f} of {outcome.came:,.0f}"
+    evidence = f"{span} a ring of {ring:,.0f} lost {lost_now} messages."
     if setting is None:
         do = (
             f"No size helps: more is added than acknowledged, {outcome.left:,.0f} messages would still be there. Add"
             " consumers, or make each message cheaper."
         )
     else:
-        do = f"ring-size {setting.ring:.0f}: it would have lost {outcome.lost:,.0f} of {outcome.came:,.0f}."
+        do = f"ring-size {setting.ring:.0f}: it would have lost {lost_then}."
     return {"subject": "ring size", "evidence": evidence, "do": do}
 
 
 def consumer_advice(better: Advice, count: int, span: str, idle: str) -> Plain:
-    """Advice on the number of consumers.
+    """The row of advice on the number of consumers.
 
     Args:
         better: A number that is good enough, if there is one.
@@ -292,13 +361,13 @@ def consumer_advice(better: Advice, count: int, span: str, idle: str) -> Plain:
     """
     outcome = better.outcome
     now = better.now
-    evidence = (
-        f"{span} a backlog lasted up to {duration(now.drain)} and reached {now.peak:,.0f} messages, with {count}"
-        f" consumer{'' if count == 1 else 's'}."
-    )
+    consumers = "1 consumer" if count == 1 else f"{count} consumers"
+    lasted = duration(now.drain)
+    evidence = f"{span} a backlog lasted up to {lasted} and reached {now.peak:,.0f} messages, with {consumers}."
     if idle:
         return {"subject": "too slow consumers", "evidence": evidence, "do": f"{idle}."}
-    would = f"would have lasted {duration(outcome.drain)} at most and reached {outcome.peak:,.0f} messages."
+    would_last = duration(outcome.drain)
+    would = f"would have lasted {would_last} at most and reached {outcome.peak:,.0f} messages."
     if better.setting:
         wanted = round(count * better.setting.consumers)
         do = f"{wanted} consumers: the backlog {would}"
@@ -308,19 +377,21 @@ def consumer_advice(better: Advice, count: int, span: str, idle: str) -> Plain:
 
 
 def utilised(clients: Sequence[Plain], queues: Sequence[Plain]) -> None:
-    """Add to each client the pace of one consumer of its queue, and its utilisation.
+    """Add to each client, in place, `pace` and `utilisation`.
 
-    That is the inflow at the busiest over the rate that its consumers can handle. None
-    = not known: they never had enough to do.
+    pace: messages a second that one consumer of its queue settles when it has enough to
+    do. utilisation: the inflow of the queue in its busiest hours over the rate that the
+    consumers of the client can handle. None: not known, as they never had enough to do.
     """
     by_name = {queue_name(queue): queue for queue in queues}
     for client in clients:
         queue = by_name.get(queue_name(client))
-        client["pace"] = queue and queue["pace"]["rate"]
-        able = (client["pace"] or 0.0) * (client["consumers"] or 0.0)
+        pace = queue and queue["pace"]["rate"]
+        capacity = (pace or 0.0) * (client["consumers"] or 0.0)
+        client["pace"] = pace
         client["utilisation"] = None
-        if queue and queue["busiest_rate"] and able:
-            client["utilisation"] = queue["busiest_rate"] / able
+        if queue and queue["busiest_rate"] and capacity:
+            client["utilisation"] = queue["busiest_rate"] / capacity
 
 
 def queue_name(row: Plain) -> tuple[str, str, str]:
