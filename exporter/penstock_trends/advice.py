@@ -61,23 +61,31 @@ def advise(
         failed: A second result: gets queue → why its polls could not be replayed.
     """
     failed = {} if failed is None else failed
-    candidates = [*most_lost(queues), *longest_waiting(queues)]
-    by_sid = {series_id(*queue_name(queue)): queue for queue in candidates}
-    sids = list(by_sid)
-    units = [json.dumps({"paths": paths, "sids": sids}) for paths in last_days(history)]
-    if not by_sid or not units:
+    names = names_by_sid([*most_lost(queues), *longest_waiting(queues)])
+    units = [
+        json.dumps({"paths": paths, "sids": list(names)})
+        for paths in last_days(history)
+    ]
+    if not names or not units:
         return []
     results = replayed_by_sid(session, history, units)
     rows = []
-    for sid, queue in by_sid.items():
-        broker, address, name = queue_name(queue)
+    for sid, labels in names.items():
         result = results.get(sid, NOTHING)
-        labels = {"broker": broker, "address": address, "queue": name}
         rows += [advice | labels for advice in result["advice"]]
-        problem = result["problem"]
-        if problem:
-            failed[f"{name} on {broker}"] = problem
+        if result["problem"]:
+            failed["{queue} on {broker}".format(**labels)] = result["problem"]
     return rows
+
+
+def names_by_sid(queues: Sequence[Plain]) -> dict[int, dict[str, str]]:
+    """Broker, address and name of each queue, by its sid."""
+    names = {}
+    for queue in queues:
+        broker, address, name = queue_name(queue)
+        sid = series_id(broker, address, name)
+        names[sid] = {"broker": broker, "address": address, "queue": name}
+    return names
 
 
 def most_lost(queues: Sequence[Plain]) -> list[Plain]:
@@ -362,12 +370,13 @@ def consumer_advice(better: Advice, count: int, span: str, idle: str) -> Plain:
     outcome = better.outcome
     now = better.now
     consumers = "1 consumer" if count == 1 else f"{count} consumers"
-    lasted = duration(now.drain)
-    evidence = f"{span} a backlog lasted up to {lasted} and reached {now.peak:,.0f} messages, with {consumers}."
+    evidence = (
+        f"{span} a backlog lasted up to {duration(now.drain)} and reached {now.peak:,.0f} messages,"
+        f" with {consumers}."
+    )
     if idle:
         return {"subject": "too slow consumers", "evidence": evidence, "do": f"{idle}."}
-    would_last = duration(outcome.drain)
-    would = f"would have lasted {would_last} at most and reached {outcome.peak:,.0f} messages."
+    would = f"would have lasted {duration(outcome.drain)} at most and reached {outcome.peak:,.0f} messages."
     if better.setting:
         wanted = round(count * better.setting.consumers)
         do = f"{wanted} consumers: the backlog {would}"

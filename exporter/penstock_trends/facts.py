@@ -1,10 +1,12 @@
 """From the tiers to one row of facts a series, and to the details of series that lead: the part that Spark does.
 
-A unit of work is a bucket of series over the days of the window, read by the names of its files.
+The tiers are tables of hours and days, one file for each day and bucket. A bucket has the series whose sid (the number
+of a series in the history) leaves the same remainder when it is divided by the number of buckets. A unit of work is one
+bucket over all days of the window, as JSON: the names of its files, and the series that are wanted.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cache, partial, reduce
@@ -66,16 +68,18 @@ LISTS: Final = {
 
 
 def schema_of(kind: str) -> Any:
-    """Of what makes the table of a kind."""
-    numbers = [
-        (name, pa.bool_() if name in FLAGS else pa.float64()) for name in COLUMNS[kind]
-    ]
-    return pa.schema([("sid", pa.int64()), *numbers, *LISTS.items()])
+    """The schema of the rows that workers return for a kind: sid, the columns of its table of facts, and LISTS."""
+    fields = [("sid", pa.int64())]
+    for name in COLUMNS[kind]:
+        type_ = pa.bool_() if name in FLAGS else pa.float64()
+        fields.append((name, type_))
+    return pa.schema([*fields, *LISTS.items()])
 
 
 EPOCH: Final = date(1970, 1, 1).toordinal()
+"""The number that Python gives to the first day of 1970."""
 ROWS_AT_ONCE: Final = 1000
-"""That a worker returns."""
+"""Rows that a worker returns in one batch."""
 DETAILS: Final = pa.schema([("sid", pa.int64()), ("details", pa.string())])
 
 
@@ -86,8 +90,9 @@ class Source:
     Attributes:
         out: Store with the tiers.
         window: The days that are read.
-        calendars: By name of the broker, "" for any other.
-        bins: Whether the bins of the days are wanted, where a kind has some.
+        calendars: Time zone and holidays by name of the broker, "" for any other.
+        bins: Whether the bins of the days are wanted, where a kind has some: they count
+            how many polls had a message count of about so much.
     """
 
     out: Store
@@ -103,62 +108,80 @@ class Source:
         work: Any,
         schema: Any,
     ) -> Any:
-        """A DataFrame: what `work` makes of each series of a kind, or of some."""
+        """A DataFrame with the rows that `work` makes of each series of a kind, or of those in `sids`.
+
+        Args:
+            session: Of Spark.
+            kind: Key of TIERS.
+            sids: None: all series.
+            work: Runs in a worker, as `facts_of_units` does.
+            schema: Of its rows.
+        """
         in_worker = partial(work, self.out.url, kind, dict(self.calendars))
         return spread(session, self.units(kind, sids), in_worker, schema)
 
     def tables_of(self, kind: str) -> dict[str, str]:
-        """The tables that are read for a kind, by the name that a unit has for them."""
+        """The tables that are read for a kind, by their keys in a unit.
+
+        hours: the hourly rows, with increases where the kind has counters; days: the
+        bins; labels: to which broker a series belongs.
+        """
         tier = TIERS[kind]
         hours = "i1" if tier.counters else "h1"
         names = {"hours": f"{hours}/kind={kind}"}
         if self.bins and tier.histogram:
             names["days"] = f"d1/kind={kind}"
-        # Only of different calendars it matters whose a series is.
+        # With one calendar for all it does not matter to which broker a series belongs.
         if len(set(self.calendars.values())) > 1:
             names["labels"] = f"series/kind={kind}"
         return names
 
     def units(self, kind: str, sids: Sequence[int] | None = None) -> list[str]:
-        """The units as JSON: each names its bucket, and for each day the files that hold it."""
+        """The units as JSON, ascending by bucket; buckets without a file of hours are left out."""
         names = self.tables_of(kind)
+        buckets = self._most_buckets(names.values())
         pointers = self.window.values()
-        buckets = max(
-            (
-                pointer.buckets.get(name, 1)
-                for pointer in pointers
-                for name in names.values()
-            ),
-            default=1,
-        )
-        sids_of = sids_by_bucket(sids, buckets)
         span = {
             "first": min(pointer.start for pointer in pointers),
             "until": max(pointer.end for pointer in pointers),
         }
         units = []
-        for bucket, sids_in_bucket in sids_of.items():
-            paths = {
-                key: [
-                    path for pointer in pointers for path in pointer.part(name, bucket)
-                ]
-                for key, name in names.items()
-            }
-            place = {"bucket": bucket, "of": buckets, "sids": sids_in_bucket}
+        for bucket, wanted in sids_by_bucket(sids, buckets).items():
+            paths = {key: self._paths(name, bucket) for key, name in names.items()}
+            place = {"bucket": bucket, "of": buckets, "sids": wanted}
             if paths["hours"]:
                 units.append(json.dumps(span | paths | place))
         return units
+
+    def _most_buckets(self, names: Iterable[str]) -> int:
+        """The number of buckets of the day and table that has most; others have fewer, each a power of two."""
+        pointers = self.window.values()
+        buckets = [
+            pointer.buckets.get(name, 1) for name in names for pointer in pointers
+        ]
+        return max(buckets, default=1)
+
+    def _paths(self, name: str, bucket: int) -> list[str]:
+        """The files of a table that have series of a bucket, day by day."""
+        paths = []
+        for pointer in self.window.values():
+            paths += pointer.part(name, bucket)
+        return paths
 
 
 def sids_by_bucket(
     sids: Sequence[int] | None, buckets: int
 ) -> dict[int, list[int] | None]:
-    """The series of each bucket, ascending by bucket; None: all of it."""
+    """Bucket → the series of it that are wanted, ascending by bucket; None: all of its series.
+
+    Where only some series are wanted, buckets without any of them are left out.
+    """
     if sids is None:
         return dict.fromkeys(range(buckets))
+    numbers = {sid % buckets for sid in sids}
     return {
         bucket: [sid for sid in sids if sid % buckets == bucket]
-        for bucket in sorted({sid % buckets for sid in sids})
+        for bucket in sorted(numbers)
     }
 
 
@@ -170,8 +193,9 @@ def facts(session: Any, source: Source, kind: str) -> Any:
 def details(
     session: Any, source: Source, kind: str, sids: Sequence[int]
 ) -> list[dict[str, Any]]:
-    """The details of some series, ascending by sid."""
-    rows = source.rows(session, kind, sids, details_of_units, DETAILS).collect()
+    """The facts and details of some series, ascending by sid, each with its `sid`."""
+    frame = source.rows(session, kind, sids, details_of_units, DETAILS)
+    rows = frame.collect()
     rows.sort(key=lambda row: row.sid)
     return [json.loads(row.details) | {"sid": row.sid} for row in rows]
 
@@ -182,11 +206,12 @@ Calendars = Mapping[str, Calendar]
 def facts_of_units(
     url: str, kind: str, calendars: Calendars, batches: Iterator[Any]
 ) -> Iterator[Any]:
-    """The facts of the series in the units, as rows of `schema_of`; in a worker."""
+    """In a worker: yields the facts of the series in the units, as batches of rows of `schema_of`."""
     schema = schema_of(kind)
     rows: list[dict[str, Any]] = []
     for sid, arguments in series_of_units(url, kind, calendars, batches):
-        rows.append({"sid": sid} | row_of_facts(kind, FACTS[kind](*arguments)))
+        facts_ = FACTS[kind](*arguments)
+        rows.append({"sid": sid} | row_of_facts(kind, facts_))
         if len(rows) == ROWS_AT_ONCE:
             yield pa.RecordBatch.from_pylist(rows, schema)
             rows = []
@@ -194,16 +219,18 @@ def facts_of_units(
 
 
 def row_of_facts(kind: str, facts_: Mapping[str, Any]) -> dict[str, Any]:
-    """The row of the table of facts, without its sid."""
+    """The row of the facts of a series, without its sid: the columns of its kind, then those of LISTS."""
     row = {column: value_at(facts_, path) for column, path in COLUMNS[kind].items()}
-    lists = {name: cleaned(facts_.get(name)) for name in ("weeks", "profile")}
-    return row | lists | {"limits": limits_of(facts_)}
+    for name in ("weeks", "profile"):
+        row[name] = cleaned(facts_.get(name))
+    row["limits"] = limits_of(facts_)
+    return row
 
 
 def details_of_units(
     url: str, kind: str, calendars: Calendars, batches: Iterator[Any]
 ) -> Iterator[Any]:
-    """The facts and the details of the series in the units, as JSON; in a worker."""
+    """In a worker: yields the facts and the details of each series in the units, as a row of DETAILS."""
     for sid, arguments in series_of_units(url, kind, calendars, batches):
         details_ = FACTS[kind](*arguments)
         if kind in DETAILED:
@@ -213,7 +240,10 @@ def details_of_units(
 
 
 def value_at(facts_: Mapping[str, Any], path: str) -> Any:
-    """The value at a path of keys; None where it is not known."""
+    """The value at a path of keys, as "messages.mean"; None where it is not known.
+
+    Numbers become float and flags bool: Arrow does not take the types of numpy here.
+    """
     value: Any = reduce(getitem, path.split("."), facts_)
     if isinstance(value, bool | np.bool_):
         return bool(value)
@@ -223,7 +253,7 @@ def value_at(facts_: Mapping[str, Any], path: str) -> Any:
 
 
 def limits_of(facts_: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The rows of the table of limits."""
+    """The rows of LIMIT, one for each limit in the facts of a series."""
     numbers = [field.name for field in LIMIT if pa.types.is_floating(field.type)]
     rows = []
     for name, limit in facts_.get("limits", {}).items():
@@ -236,11 +266,14 @@ def limits_of(facts_: Mapping[str, Any]) -> list[dict[str, Any]]:
 def series_of_units(
     url: str, kind: str, calendars: Calendars, batches: Iterator[Any]
 ) -> Iterator[tuple[int, tuple[dict[str, Any], float, frozenset[int]]]]:
-    """For each series in the units its sid, and the arguments of the functions in FACTS.
+    """Yields for each series in the units its sid, and the three arguments of the functions in FACTS.
 
-    These are its rows, ascending by life and hour, with the bins of its days; up to when
-    all is known; and holidays (days since 1970). Times are those of the wall clock of
-    its broker.
+    These are:
+        the columns of its hourly rows, ascending by life (the time from one restart of
+            the broker to the next) and hour, with the bins of its days;
+        the time up to which all is known;
+        the holidays, as days since 1970.
+    Times are seconds by the wall clock of its broker: "Monday at 9" means its Monday.
     """
     store = Store(url)
     for batch in batches:
@@ -251,25 +284,62 @@ def series_of_units(
 def series_of_unit(
     store: Store, kind: str, calendars: Calendars, unit: Mapping[str, Any]
 ) -> Iterator[tuple[int, tuple[dict[str, Any], float, frozenset[int]]]]:
-    """For each series in a unit the same as `series_of_units`."""
-    schemas = tables.TierTables(kind)
-    schema = schemas.increases if schemas.tier.counters else schemas.rows
-    hours = columns_of(bucket_rows(store, unit["hours"], unit, schema))
-    bins: dict[int, dict[str, Any]] = {}
-    if "days" in unit:
-        bins = bins_of(bucket_rows(store, unit["days"], unit, tables.BINNED))
-    labels = bucket_rows(store, unit.get("labels", []), unit, schemas.labels)
-    calendar_of = calendars_by_sid(labels, calendars)
-    for rows in split(hours):
+    """Yields sid and arguments of each series in one unit, as `series_of_units` describes them."""
+    tables_of_unit = UnitTables(store, kind, unit)
+    bins = tables_of_unit.bins()
+    calendar_of_sid = tables_of_unit.calendars(calendars)
+    for rows in split(tables_of_unit.hours()):
         sid = int(rows["sid"][0])
-        calendar = calendar_of.get(sid, calendars[""])
+        calendar = calendar_of_sid.get(sid, calendars[""])
         clock, until = by_wall_clock(rows, calendar, unit)
-        holidays = frozenset(day.toordinal() - EPOCH for day in calendar.holidays)
+        holidays = days_since_1970(calendar.holidays)
         yield sid, (rows | clock | bins.get(sid, {}), until, holidays)
 
 
+@dataclass(frozen=True, slots=True)
+class UnitTables:
+    """The tables of one unit, read from its files.
+
+    Attributes:
+        store: With the tiers.
+        kind: Key of TIERS.
+        unit: See `Source.units`.
+    """
+
+    store: Store
+    kind: str
+    unit: Mapping[str, Any]
+
+    def hours(self) -> dict[str, Any]:
+        """The columns of the hourly rows, see `columns_of`; those of a kind with counters have its increases."""
+        schemas = tables.TierTables(self.kind)
+        schema = schemas.increases if schemas.tier.counters else schemas.rows
+        return columns_of(self._rows("hours", schema))
+
+    def bins(self) -> dict[int, dict[str, Any]]:
+        """The bins of each series, see `bins_of`; empty where the unit names no files of bins."""
+        if "days" not in self.unit:
+            return {}
+        return bins_of(self._rows("days", tables.BINNED))
+
+    def calendars(self, calendars: Calendars) -> dict[int, Calendar]:
+        """The calendar of each series; empty where the unit names no files of labels, as all have the same."""
+        schemas = tables.TierTables(self.kind)
+        return calendars_by_sid(self._rows("labels", schemas.labels), calendars)
+
+    def _rows(self, key: str, schema: Any) -> Any:
+        """The rows of the files that the unit names under a key."""
+        paths = self.unit.get(key, [])
+        return bucket_rows(self.store, paths, self.unit, schema)
+
+
+def days_since_1970(dates: Iterable[date]) -> frozenset[int]:
+    """The dates as numbers of days since 1970."""
+    return frozenset(day.toordinal() - EPOCH for day in dates)
+
+
 def calendars_by_sid(labels: Any, calendars: Calendars) -> dict[int, Calendar]:
-    """The calendar of each series of which the broker is known."""
+    """The calendar of each series in `labels`, which has the columns `sid` and `broker`."""
     sids = labels["sid"].to_pylist()
     brokers = labels["broker"].to_pylist()
     return {
@@ -281,21 +351,30 @@ def calendars_by_sid(labels: Any, calendars: Calendars) -> dict[int, Calendar]:
 def by_wall_clock(
     rows: Mapping[str, Any], calendar: Calendar, unit: Mapping[str, Any]
 ) -> tuple[dict[str, Any], float]:
-    """The columns `start` and `offset` of a series, and the end of its unit, by the clock of its broker."""
+    """The columns `start` and `offset` of a series by the wall clock of its broker; and the end of the unit by it.
+
+    start: (rows,) begin of each hour, cut to a whole hour, as some zones are half an
+    hour off; offset: (rows,) seconds that the clock is ahead of UTC in that hour.
+    """
     first = unit["first"]
     until = unit["until"]
     ahead = hours_ahead(calendar.zone, first, until)
-    offset = ahead[(rows["start"] - first) // HOUR]
+    start = rows["start"]
+    offset = ahead[(start - first) // HOUR]
     clock = {
-        "start": (rows["start"] + offset) // HOUR * HOUR,
+        "start": (start + offset) // HOUR * HOUR,
         "offset": offset,
     }
-    return clock, until + float(ahead[(until - first) // HOUR])
+    ahead_at_end = float(ahead[(until - first) // HOUR])
+    return clock, until + ahead_at_end
 
 
 @cache
 def hours_ahead(zone: str, first: int, until: int) -> NDArray[np.int64]:
-    """(hours,) Seconds that a wall clock in a time zone is ahead of UTC, from the first hour to a day after `until`."""
+    """(hours,) Seconds that a wall clock in a time zone is ahead of UTC, for each hour from `first` to after `until`.
+
+    All series of a zone share it, so it is made once.
+    """
     wall_clock = time_zone(zone)
     moments = (
         datetime.fromtimestamp(hour, wall_clock)
@@ -307,7 +386,7 @@ def hours_ahead(zone: str, first: int, until: int) -> NDArray[np.int64]:
 def bucket_rows(
     store: Store, paths: Sequence[str], unit: Mapping[str, Any], schema: Any
 ) -> Any:
-    """The rows of the series of a unit in some files."""
+    """The rows of some files that belong to the series of a unit: a file may have series of other units, too."""
     parts = [schema.empty_table()]
     for path in paths:
         table = tables.read(store, path, schema)
@@ -319,7 +398,10 @@ def bucket_rows(
 
 
 def rows_in_unit(sid: NDArray[np.int64], unit: Mapping[str, Any]) -> NDArray[np.bool_]:
-    """(rows,) True for the series of the unit: those of its list, or all of its bucket. sid: (rows,)."""
+    """(rows,) True for the series of the unit: those of its list, or without a list all of its bucket.
+
+    sid: (rows,) Series of each row.
+    """
     if unit["sids"] is not None:
         return np.isin(sid, unit["sids"])
     is_in_bucket: NDArray[np.bool_] = sid % unit["of"] == unit["bucket"]
@@ -327,11 +409,15 @@ def rows_in_unit(sid: NDArray[np.int64], unit: Mapping[str, Any]) -> NDArray[np.
 
 
 def columns_of(table: Any) -> dict[str, Any]:
-    """The columns by name, ascending by series, life and hour; NaN is missing."""
-    order = np.lexsort([table[name].to_numpy() for name in reversed(tables.KEYS)])
+    """The columns of an Arrow table as arrays, ascending by series, life and hour; a missing number is NaN.
+
+    Keys and the number of polls (`n`) keep their types, all others become float64.
+    """
+    keys = [table[name].to_numpy() for name in tables.KEYS]
+    order = np.lexsort(keys[::-1])  # the last key sorts first
     columns = {}
     for name in table.column_names:
-        if name == "bins":
+        if name == "bins":  # no number; see `bins_of`
             continue
         column = table[name]
         if name not in tables.KEYS and name != "n":
@@ -343,15 +429,19 @@ def columns_of(table: Any) -> dict[str, Any]:
 
 
 def bins_of(table: Any) -> dict[int, dict[str, Any]]:
-    """The bins and their counts, by series."""
-    lists = table["bins"].combine_chunks()
-    if isinstance(lists, pa.ChunkedArray):
-        lists = lists.chunk(0)
-    lengths = np.diff(lists.offsets.to_numpy())
-    sid = np.repeat(table["sid"].to_numpy(), lengths)
+    """Series → its bins (`hist_at`) and how many polls each holds (`hist_n`), those of all its days together.
+
+    Each row of the table has the bins of a series and day as one map from bin to count.
+    """
+    maps = table["bins"].combine_chunks()
+    if isinstance(maps, pa.ChunkedArray):
+        maps = maps.chunk(0)
+    lengths = np.diff(maps.offsets.to_numpy())
+    sid_of_row = table["sid"].to_numpy()
+    sid = np.repeat(sid_of_row, lengths)
     order = np.argsort(sid, kind="stable")
-    bins = lists.keys.to_numpy()[order]
-    counts = lists.items.to_numpy()[order]
+    bins = maps.keys.to_numpy()[order]
+    counts = maps.items.to_numpy()[order]
     sids, begins = np.unique(sid[order], return_index=True)
     ends = np.append(begins, len(order))[1:]
     return {

@@ -1,7 +1,10 @@
 """When a level meets its limit: the line that it is on now, how long that has held, and whether it fell before.
 
-The series without its rhythm is cut into straight pieces, and the last piece is carried on. There is no date where the
-past does not support one: a line is trusted for four times as long as it has held.
+The series without its rhythm (the pattern of hours and weekdays) is cut into straight pieces, and the last piece is
+carried on: its line is drawn further until it meets the limit. There is no date where the past does not support one: a
+line is trusted for four times as long as it has held.
+
+A point is the median of some hours, by its day before now. Noise is the standard deviation of a point about its line.
 """
 
 from dataclasses import dataclass
@@ -19,22 +22,36 @@ DAY: Final = 24
 RHYTHM_DAYS: Final = 28
 """The last days, from which the rhythm is learned."""
 LEAST_HOURS: Final = 24
+"""Known hours, below which nothing is said."""
 SILENT_HOURS: Final = 36
 """Without a value, after which the present level is not known."""
 FINE_DAYS: Final = 14
 """At the end, in which a point is 6 hours; before it a day."""
 PENALTY: Final = 22.0
+"""Cost of one more line, in squared noise: it must explain more than that (see `pieces.cut`)."""
 LEAST_POINTS: Final = 3
+"""Points of one line."""
+OUTLYING: Final = 6.0
+"""Times the noise, from which a single point is an outlier."""
+NOISE_MARGIN: Final = 1.15
+"""Times the estimated noise that is taken."""
+LEAST_NOISE: Final = 0.001
+"""As a share of the limit, below which the noise is never taken."""
 EXCURSION_DAYS: Final = 3.2
+"""Longest time that a level leaves its line and comes back to it, without a new line."""
 SIGMAS: Final = 2.6
+"""Standard errors in half the interval of a slope or a level."""
 FARTHEST_DAYS: Final = 90.0
+"""Days, beyond which no date is given."""
 TRUSTED: Final = 4.0
 """Times that a line has held, for which it is carried on; less where it was faster before."""
 TRUSTED_SLOWING: Final = 1.5
 SLOWING: Final = 1.3
 """Times its slope that the line before rose, from which a level slows down."""
 HOLDS_DAYS: Final = 1.0
+"""Days that a line must have held to be carried on at all."""
 CURVED_DAYS: Final = 14.0
+"""Days that a line of the logarithms must have held to be preferred."""
 EARLIER: Final = 0.4
 LATER: Final = 0.6
 """Days that a limit may be met before, and after, the line says, by the width of a point."""
@@ -70,7 +87,13 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """Days until a limit is met, by the line, at the earliest and at the latest; inf: never."""
+    """When a limit is met, in days from now; inf: never.
+
+    Attributes:
+        days: By the line itself.
+        earliest: By the steepest line that the points allow.
+        latest: By the flattest one, with the days that a rhythm may add.
+    """
 
     days: float = np.inf
     earliest: float = np.inf
@@ -79,17 +102,17 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The straight line that holds now.
+    """The straight line that holds now; of levels, or of their logarithms (see `curve`).
 
     Attributes:
-        slope: A day.
-        slope_error: A day.
+        slope: Rise a day.
+        slope_error: Half the interval of the slope, SIGMAS standard errors.
         level: Now.
-        level_error: Of the level.
+        level_error: Half the interval of the level.
         window: Days for which it has held.
         before: Slope of the line before it.
-        bend: How much the slope grows a day, where it did so over the last three lines
-            alike; else 0.
+        bend: How much the slope grows a day, where it grew by about as much from each
+            of the last three lines to the next; else 0.
     """
 
     slope: float
@@ -104,16 +127,22 @@ class Line:
 def outlook(hourly: Series, limit: float) -> Outlook:
     """When a level meets its limit. It takes 3 ms for 90 days.
 
+    Unknown without a limit, with fewer than LEAST_HOURS known hours, and where the last
+    one is more than SILENT_HOURS ago.
+
     Args:
         hourly: (hours,) Levels up to now, oldest first; NaN where nothing was seen.
-        limit: In the unit of the levels.
+        limit: In the unit of the levels; NaN, inf or not above 0 without one.
     """
+    has_limit = limit > 0 and not np.isinf(limit)
     seen = np.flatnonzero(np.isfinite(hourly))
-    if not limit > 0 or np.isinf(limit):
+    if not has_limit or len(seen) < LEAST_HOURS:
         return Outlook("unknown")
-    if len(seen) < LEAST_HOURS or len(hourly) - seen[-1] > SILENT_HOURS:
+    silent_hours = len(hourly) - seen[-1]
+    if silent_hours > SILENT_HOURS:
         return Outlook("unknown")
-    present = float(np.median(hourly[seen[-6:]]))
+    last_seen = hourly[seen[-6:]]
+    present = float(np.median(last_seen))
     if present >= limit:
         return Outlook("met", days=0.0, low=0.0, high=0.0, level=present)
     highs, late = without_rhythm(hourly)
@@ -124,21 +153,21 @@ def outlook(hourly: Series, limit: float) -> Outlook:
 
 
 def outlook_of_points(x: Series, y: Series, limit: float, late: float) -> Outlook:
-    """When a level meets its limit, by its points.
+    """When a level meets its limit, by its points: the last line is carried on, or the curve where growth is faster.
 
     Args:
         x: (points,) Days before now, negative.
-        y: (points,) Levels without their rhythm, all below the limit now.
+        y: (points,) Levels without their rhythm; the level now is below the limit.
         limit: In the unit of the levels.
         late: Days that a rhythm may add.
     """
-    noise = noise_of_points(x, y, 0.001 * limit)
-    y = calm(y, 6 * noise)
+    noise = noise_of_points(x, y, LEAST_NOISE * limit)
+    y = calm(y, OUTLYING * noise)
     line = last_line(x, y, noise)
     carried = line
     room = limit - line.level
     if line.slope > line.before:
-        curved = curve(x, y, 0.0005 * limit, line)
+        curved = curve(x, y, LEAST_NOISE / 2 * limit, line)
         if curved is not None:
             carried = curved
             room = float(np.log(limit)) - curved.level
@@ -161,7 +190,10 @@ def outlook_of_points(x: Series, y: Series, limit: float, late: float) -> Outloo
 
 
 def trusted(arrival: Arrival, line: Line) -> bool:
-    """Whether the line has held for long enough to be carried on until it meets the limit."""
+    """Whether the line surely rises, and has held for long enough to be carried on until it meets the limit.
+
+    It is carried on for TRUSTED times its window, and never beyond FARTHEST_DAYS.
+    """
     if line.slope <= line.slope_error or line.window < HOLDS_DAYS:
         return False
     reach = TRUSTED * line.window
@@ -173,17 +205,18 @@ def trusted(arrival: Arrival, line: Line) -> bool:
 
 
 def arrival_of(room: float, line: Line, late: float) -> Arrival:
-    """When the line has used up its room.
+    """When a line has used up its room; never where it does not rise.
 
     Args:
-        room: What the level may still rise.
-        line: That holds now.
+        room: By how much the level may still rise.
+        line: The line that is carried on.
         late: Days that a rhythm may add.
     """
     if line.slope <= 0:
         return Arrival()
     days = days_until(room, line)
     error = max(line.slope_error, line.slope * doubt(days, line))
+    # A bent line rises faster on its way than now.
     mean_slope = room / max(days, 0.1)
     steepest = max(line.slope, mean_slope) + error
     slowest = line.slope - error
@@ -195,7 +228,10 @@ def arrival_of(room: float, line: Line, late: float) -> Arrival:
 
 
 def days_until(room: float, line: Line) -> float:
-    """Days until a rising line, or its bend, has used up the room."""
+    """Days until a rising line has used up the room; where it is bent its slope keeps growing.
+
+    A bent line rises by slope · days + bend / 2 · days²; the days are the positive root.
+    """
     if not line.bend:
         return max(room / line.slope, 0.0)
     # At its end a bent line is steeper than in its mean.
@@ -205,19 +241,21 @@ def days_until(room: float, line: Line) -> float:
 
 
 def doubt(days: float, line: Line) -> float:
-    """Share of the slope that is in doubt, the more the further the line is carried on."""
-    at_once = 0.12 if line.bend else 0.06
-    times_its_window = days / max(line.window, 0.1)
-    return at_once + 0.06 * min(times_its_window, 4.0)
+    """Share of the slope that is in doubt: the more, the further the line is carried on beyond its window."""
+    least = 0.12 if line.bend else 0.06
+    windows_ahead = days / max(line.window, 0.1)
+    return least + 0.06 * min(windows_ahead, 4.0)
 
 
 # --- rhythm
 
 
 def without_rhythm(hourly: Series) -> tuple[Series, float]:
-    """(hours,) The series lifted to the highs of its hours and weekdays, as highs meet limits.
+    """(hours,) The series without its rhythm, lifted to its highest hour and weekday, as these meet the limit first.
 
-    And the days that a rhythm may add until a limit is met.
+    The second result: days by which the limit may be met later, as the highest hour or
+    weekday is still to come. The rhythm of a level above 0 is a factor, that of others
+    a sum.
     """
     recent = hourly[-RHYTHM_DAYS * DAY :]
     is_factor = bool(np.nanmin(recent) > 0)
@@ -233,7 +271,9 @@ def without_rhythm(hourly: Series) -> tuple[Series, float]:
     if above_weekdays is not None:
         levels = levels + above_weekdays
         late = WEEKDAYS_LATER
-    return (np.exp(levels) if is_factor else levels), late
+    if is_factor:
+        levels = np.exp(levels)
+    return levels, late
 
 
 def hours_before_now(hourly: Series) -> NDArray[np.int64]:
@@ -242,11 +282,13 @@ def hours_before_now(hourly: Series) -> NDArray[np.int64]:
 
 
 def below_highest_hour(levels: Series, *, is_factor: bool) -> Series | None:
-    """(hours,) How far each hour of the day usually lies below the highest one; None without a rhythm.
+    """(hours,) How far each hour of the day usually lies below the highest one; None without a rhythm worth the name.
 
-    is_factor: whether levels are logarithms; else the rhythm must be a share of them.
+    That is one of more than 2 % of the level. is_factor: whether levels are logarithms,
+    in which a share is a difference.
     """
     recent = levels[-RHYTHM_DAYS * DAY :]
+    # By hours back from now, as `hours_before_now` counts.
     effect = hour_effect(recent, by_day(levels)[-RHYTHM_DAYS:])
     if effect is None:
         return None
@@ -258,7 +300,11 @@ def below_highest_hour(levels: Series, *, is_factor: bool) -> Series | None:
 
 
 def below_highest_weekday(levels: Series) -> Series | None:
-    """(hours,) How far each weekday usually lies below the highest one; None unless days differ less without it."""
+    """(hours,) How far each weekday usually lies below the highest one; None without a rhythm of weekdays.
+
+    There is one where the steps from day to day are less than 0.6 times as large
+    without it. The largest steps are cut, so that a single jump does not decide.
+    """
     daily = by_day(levels)
     days = len(daily)
     if days < 22:
@@ -275,34 +321,36 @@ def below_highest_weekday(levels: Series) -> Series | None:
     if not usual_flat_step < 0.6 * usual_step:
         return None
     below: Series = effect.max() - effect
+    # Whole days are counted back from now; hours before the first of them are of day -1.
     day = days - 1 - hours_before_now(levels) // DAY
     return below[day % 7]
 
 
 def by_day(hourly: Series) -> Series:
-    """(days,) The median of each whole day, counted back from now."""
+    """(days,) The median of each 24 hours, counted back from now, oldest first; NaN where none is known."""
     days = hourly[len(hourly) % DAY :].reshape(-1, DAY)
     return np.array([middle(day) for day in days])
 
 
 def hour_effect(hourly: Series, daily: Series) -> Series | None:
-    """(DAY,) How far each hour lies above the line through the medians of the days, the last hour first.
+    """(DAY,) How far each hour of the day lies above the line through the medians of the days, the last hour first.
 
-    None where that is no more than noise.
+    So a trend is no rhythm. None where that is no more than noise, and where fewer than
+    four days or not all hours are known.
+
+    Args:
+        hourly: (hours,) Levels up to now.
+        daily: (days,) Medians of its days, see `by_day`.
     """
     whole_days = hourly[len(hourly) % DAY :]
     is_seen = np.isfinite(daily)
     if is_seen.sum() < 4:
         return None
     hour = np.arange(len(whole_days))
+    # The median of a day stands in its middle.
     noons = (np.flatnonzero(is_seen) + 0.5) * DAY - 0.5
     above = whole_days - np.interp(hour, noons, daily[is_seen])
-    # Before the first noon and after the last one there is no line.
-    half = DAY // 2
-    inside = above[half:-half]
-    effect = np.array(
-        [middle(inside[(half - 1 - back) % DAY :: DAY]) for back in range(DAY)]
-    )
+    effect = medians_by_hour(above)
     if not np.isfinite(effect).all():
         return None
     residuals = above - effect[hours_before_now(whole_days) % DAY]
@@ -312,11 +360,30 @@ def hour_effect(hourly: Series, daily: Series) -> Series | None:
     return centred
 
 
+def medians_by_hour(above: Series) -> Series:
+    """(DAY,) The median of each hour of the day, the last hour before now first.
+
+    The first and the last twelve hours are left out: before the first noon and after
+    the last one there is no line.
+
+    above: (hours,) How far each hour of some whole days lies above the line.
+    """
+    half = DAY // 2
+    inside = above[half:-half]
+    # The index of the first hour inside that lies some whole days and `back` hours before now.
+    first_index = [(half - 1 - back) % DAY for back in range(DAY)]
+    return np.array([middle(inside[index::DAY]) for index in first_index])
+
+
 # --- points and lines
 
 
 def points(hourly: Series) -> tuple[Series, Series]:
-    """(points,) Days before now, negative, and levels: medians of 6 hours for 14 days, of whole days before that."""
+    """(points,) Days before now, negative; and levels: medians of 6 hours for FINE_DAYS, of whole days before these.
+
+    A point needs a quarter of its hours, and stands at the mean time of those that are
+    known.
+    """
     x = []
     y = []
     end = len(hourly)
@@ -335,23 +402,30 @@ def points(hourly: Series) -> tuple[Series, Series]:
 
 
 def noise_of_points(x: Series, y: Series, least: float) -> float:
-    """The noise of the fine points at the end, or of the days before, whichever is more; at least `least`."""
+    """The noise of the points of 6 hours, or of those of days, whichever is more; at least `least`."""
     is_fine = x > -FINE_DAYS
     return max(
-        1.15 * noise_of(y[is_fine]),
-        1.15 * noise_of(y[~is_fine]),
+        NOISE_MARGIN * noise_of(y[is_fine]),
+        NOISE_MARGIN * noise_of(y[~is_fine]),
         least,
     )
 
 
 def last_line(x: Series, y: Series, noise: float) -> Line:
-    """The line that holds now; short excursions, after which the line before goes on, are left out."""
+    """The line of the last piece of the cheapest cut; points of excursions (see `excursions`) are left out.
+
+    Args:
+        x: (points,) Days before now, negative.
+        y: (points,) Levels, or their logarithms.
+        noise: Standard deviation of a point about its line.
+    """
     begins, _ = cut(x, y / noise, PENALTY, LEAST_POINTS, lines=True)
     is_kept = ~excursions(x, y, begins, noise)
     if not is_kept.all():
         x = x[is_kept]
         y = y[is_kept]
         begins, _ = cut(x, y / noise, PENALTY, LEAST_POINTS, lines=True)
+    # Two lines before the last one show whether the level is bent.
     pieces_x = np.split(x, begins[1:])[-3:]
     pieces_y = np.split(y, begins[1:])[-3:]
     slopes = [
@@ -369,7 +443,9 @@ def last_line(x: Series, y: Series, noise: float) -> Line:
 
 
 def excursions(x: Series, y: Series, begins: list[int], noise: float) -> Mask:
-    """(points,) True in short pieces after which the line of the piece before them goes on.
+    """(points,) True in short pieces, after which the next piece goes on along the line of the piece before.
+
+    So a purge or a burst of some days does not begin a new line.
 
     begins: the index at which each piece begins.
     """
@@ -386,22 +462,25 @@ def excursions(x: Series, y: Series, begins: list[int], noise: float) -> Mask:
 
 
 def distance_after(x: Series, y: Series, before: slice, after: slice) -> float:
-    """How far the points of `after` lie from the line through those of `before`; the median."""
+    """The median distance of the points in `after` from the line through those in `before`."""
     slope, level = fitted(x[before], y[before])
     distances = np.abs(y[after] - level - slope * x[after])
     return float(np.median(distances))
 
 
 def common_bend(slopes: list[float], centres: list[float]) -> float:
-    """How much the slope grows a day, if it grew over three lines alike; else 0.
+    """How much the slope grows a day, if it grew by about as much twice, over three lines; else 0.
 
-    centres: the day in the middle of each line.
+    Args:
+        slopes: Of the last lines, at most three, oldest first.
+        centres: The day in the middle of each line.
     """
     bends = np.diff(slopes) / np.diff(centres)
     if len(bends) < 2:
         return 0.0
+    grew_twice = bends.min() > 0
     is_alike = bends.max() < 2.5 * bends.min()
-    if bends.min() > 0 and is_alike:
+    if grew_twice and is_alike:
         return float(bends.mean())
     return 0.0
 
@@ -413,7 +492,7 @@ def fitted(x: Series, y: Series) -> tuple[float, float]:
 
 
 def line_of(x: Series, y: Series, noise: float, *, before: float, bend: float) -> Line:
-    """The straight line through the points with its errors; before, bend: see `Line`."""
+    """The straight line of least squares through the points of a piece, with its errors; before, bend: see `Line`."""
     slope, level = fitted(x, y)
     residuals = y - level - slope * x
     deviation = SIGMAS * max(noise, float(np.std(residuals)))
@@ -432,9 +511,16 @@ def line_of(x: Series, y: Series, noise: float, *, before: float, bend: float) -
 
 
 def curve(x: Series, y: Series, least: float, line: Line) -> Line | None:
-    """The line of the logarithms, where it has held for twice as long as `line`: the level grows by its own share.
+    """The line of the logarithms, where it explains the past better than `line`; else None.
 
-    least: smallest noise of the levels.
+    A level that grows by a share of itself is a straight line in logarithms. That is
+    better where it rises and has held for twice as long as `line`, and for CURVED_DAYS.
+
+    Args:
+        x: (points,) Days before now, negative.
+        y: (points,) Levels.
+        least: Smallest noise of the levels.
+        line: The last line of the levels.
     """
     if y.min() <= 0:
         return None
@@ -453,18 +539,27 @@ def curve(x: Series, y: Series, least: float, line: Line) -> Line | None:
 
 
 def fell_back(x: Series, y: Series, limit: float, noise: float, line: Line) -> bool:
-    """Whether the level has been about as high before and fell, and rises no faster than it did then."""
-    highest, fastest = falls(x, y, max(0.06 * limit, 6 * noise))
+    """Whether the level has been about as high before and fell, and now rises no faster than it did then.
+
+    Then it is a backlog that comes and goes, and the limit is not expected to be met.
+    """
+    least = max(0.06 * limit, OUTLYING * noise)
+    highest, fastest = falls(x, y, least)
     was_as_high = line.level <= highest + 0.02 * limit
     return was_as_high and line.slope < 1.5 * fastest
 
 
 def falls(x: Series, y: Series, least: float) -> tuple[float, float]:
-    """The highest level from which it fell by `least`, -inf without one; and the fastest mean rise before a fall."""
+    """The highest peak after which the level fell by `least`, and the fastest mean rise up to such a peak, a day.
+
+    -inf and 0 without a fall. Points are followed one by one: from the lowest one until
+    the level has risen by `least`, then from the highest one until it has fallen by as
+    much.
+    """
     highest = -np.inf
     fastest = 0.0
-    low = 0
-    peak = 0
+    low = 0  # the index of the lowest point since the last fall
+    peak = 0  # the index of the highest point since the rise began
     is_rising = False
     for index in range(1, len(y)):
         if not is_rising:
@@ -478,7 +573,7 @@ def falls(x: Series, y: Series, least: float) -> tuple[float, float]:
             peak = index
         if y[peak] - y[index] >= least:
             rise = float(y[peak] - y[low])
-            days = max(float(x[peak] - x[low]), 0.25)
+            days = max(float(x[peak] - x[low]), 0.25)  # the width of a point
             highest = max(highest, float(y[peak]))
             fastest = max(fastest, rise / days)
             low = index
