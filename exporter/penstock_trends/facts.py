@@ -285,15 +285,21 @@ def series_of_unit(
     store: Store, kind: str, calendars: Calendars, unit: Mapping[str, Any]
 ) -> Iterator[tuple[int, tuple[dict[str, Any], float, frozenset[int]]]]:
     """Yields sid and arguments of each series in one unit, as `series_of_units` describes them."""
-    tables_of_unit = UnitTables(store, kind, unit)
-    bins = tables_of_unit.bins()
-    calendar_of_sid = tables_of_unit.calendars(calendars)
-    for rows in split(tables_of_unit.hours()):
+    parts = UnitTables(store, kind, unit)
+    bins = parts.bins()
+    own_calendars = parts.calendars(calendars)
+    for rows in split(parts.hours()):
         sid = int(rows["sid"][0])
-        calendar = calendar_of_sid.get(sid, calendars[""])
+        calendar = own_calendars.get(sid, calendars[""])
         clock, until = by_wall_clock(rows, calendar, unit)
-        holidays = days_since_1970(calendar.holidays)
-        yield sid, (rows | clock | bins.get(sid, {}), until, holidays)
+        yield (
+            sid,
+            (
+                rows | clock | bins.get(sid, {}),
+                until,
+                days_since_1970(calendar.holidays),
+            ),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,11 @@
 An ensemble: direct ridge regressions on lags (two shapes, plain and on logarithms), the seasonal naives, medians by
 hour of the week, and theta; each weighs by the inverse fifth power of its error in rolling origins. Intervals come from
 the errors of the same origins, per series and horizon, with one quantile pooled over the fleet.
+
+An origin is an hour up to which a model knows the series; for a back-test origins lie in the past. The horizon is the
+number of hours that are forecast from an origin. A lag is a number of hours back to an earlier value. A season is the
+number of hours after which a series repeats itself: a day, or a week. The series is `y` in all functions of models:
+(hours,) values without gaps, oldest first.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,14 +24,17 @@ Model = Callable[[Series, int], Series]
 """Hourly values without gaps, hours ahead → (hours ahead,)."""
 
 DAY: Final = 24
+"""Hours."""
 WEEK: Final = 168
+"""Hours."""
 ORIGINS: Final = 8
+"""Most origins of a back-test."""
 SHARPNESS: Final = 5.0
 """A model weighs by its error to the minus so much."""
 LEAST_DAYS: Final = 10
 """Of a series below this only the seasonal naive is made, and not shown."""
 INFLATIONS: Final = (1.2, 1.6)
-"""48 hours ahead, and a week."""
+"""By what factor intervals are widened, 48 hours ahead and a week ahead."""
 DAILY_WIDTH: Final = 2.5
 """Mean absolute errors in half an interval of 95 %."""
 SMALLEST_SCALE: Final = 0.02
@@ -44,7 +52,7 @@ class Forecast:
         daily: (days,) Half the width of the 95 % interval of the sum of each 24 hours
             ahead.
         mase: Error of the ensemble in the back-test, in units of the seasonal steps.
-        naive: The same of the seasonal naive.
+        naive: Error of the seasonal naive in the back-test, in the same units.
     """
 
     values: Series
@@ -56,6 +64,7 @@ class Forecast:
 
     @property
     def worth_showing(self) -> bool:
+        """Whether the ensemble was better in the back-test than just repeating the last season."""
         return bool(self.mase < self.naive)
 
 
@@ -80,7 +89,10 @@ def repeated(values: Series, horizon: int) -> Series:
 
 
 def week_medians(y: Series, horizon: int) -> Series:
-    """The median of the last four weeks at each hour of the week, moved to the level of the last week."""
+    """(horizon,) The median of the last four weeks at each hour of the week, moved to the level of the last week.
+
+    With less than two weeks, the last day again and again.
+    """
     weeks = min(len(y) // WEEK, 4)
     if weeks < 2:
         return seasonal_naive(DAY)(y, horizon)
@@ -91,13 +103,20 @@ def week_medians(y: Series, horizon: int) -> Series:
 
 
 THETA_WEEKS: Final = 4
+"""Weeks at the end, from which the level and the slope of `theta` are taken."""
 SMOOTHING: Final = 0.3
+"""Weight of the last value in the smoothed level; each earlier value weighs 0.7 times as much as the next."""
 LEAST_INDEX: Final = 0.02
 """Of an hour of the week: below it the rhythm is no factor."""
 
 
 def theta(y: Series, horizon: int) -> Series:
-    """The smoothed level and half of the slope of the straight line, each without the rhythm by hour of the week."""
+    """(horizon,) The theta method: the smoothed level goes on with half of the slope of the last weeks.
+
+    Both are taken from the series without its rhythm by hour of the week, and the
+    rhythm is put back. Where that is no factor, `week_medians`; with less than two
+    weeks, the last day again and again.
+    """
     weeks = min(len(y) // WEEK, 6)
     if weeks < 2:
         return seasonal_naive(DAY)(y, horizon)
@@ -107,19 +126,23 @@ def theta(y: Series, horizon: int) -> Series:
         return week_medians(y, horizon)
     flat = (by_week / rhythm).ravel()[-THETA_WEEKS * WEEK :]
     hours_ahead = np.arange(1, horizon + 1)
-    line = smoothed(flat) + slope_of(flat) / 2 * hours_ahead
+    half_slope = slope_of(flat) / 2
+    line = smoothed(flat) + half_slope * hours_ahead
     forecast_: Series = line * repeated(rhythm, horizon)
     return forecast_
 
 
 def week_rhythm(by_week: Series) -> Series | None:
-    """(WEEK,) By what factor each hour of the week is above its level; None where the rhythm is no factor.
+    """(WEEK,) By what factor each hour of the week is above the level of its week; the median of the weeks.
+
+    None where the rhythm is no factor: a level is not above 0, or an hour is almost
+    always empty.
 
     by_week: (weeks, WEEK) values.
     """
     means = by_week.mean(axis=1)
     begins = np.arange(len(means)) * WEEK
-    # A trend within the week is no rhythm.
+    # A trend within the week is no rhythm: the level of a week rises or falls from hour to hour.
     trend = np.polyfit(begins, means, 1)[0]
     from_centre = np.arange(WEEK) - (WEEK - 1) / 2
     levels = means[:, None] + trend * from_centre
@@ -138,7 +161,7 @@ def smoothed(values: Series) -> float:
 
 
 def slope_of(values: Series) -> float:
-    """The slope of the straight line, by index."""
+    """The slope of the straight line of least squares through the values, by index."""
     from_centre = np.arange(len(values)) - (len(values) - 1) / 2
     return float(from_centre @ values) / float(from_centre @ from_centre)
 
@@ -154,7 +177,7 @@ class Ridge:
         days: Nearest days that it looks at.
         weeks: Whole weeks back that it looks at.
         half_life: Weeks after which an hour of the past counts half.
-        penalty: On standardised values.
+        penalty: Of the factors of standardised values, which keeps them small.
     """
 
     days: int
@@ -163,16 +186,26 @@ class Ridge:
     penalty: float
 
 
+# NEAR forgets fast and knows few lags, FAR forgets slowly and knows more of them.
 NEAR: Final = Ridge(days=1, weeks=2, half_life=1.0, penalty=0.1)
 FAR: Final = Ridge(days=2, weeks=3, half_life=6.0, penalty=0.02)
 FADES: Final = (2.0, 8.0)
 """Hours after which an unusual value at the origin counts a third."""
 LEVEL_SPANS: Final = (DAY, WEEK)
-"""Hours, over which recent levels are taken."""
+"""Hours up to the origin, whose means are levels that a regression knows."""
 
 
 def ridge(shape: Ridge, *, logarithm: bool) -> Model:
-    """A model with one regression for each day ahead: on the same hour of earlier days, and on recent levels."""
+    """A model with one regression for each day ahead: on the same hour of earlier days, and on recent levels.
+
+    It works on standardised values (their mean is 0 and their deviation 1), so that one
+    penalty fits all series.
+
+    Args:
+        shape: Which lags it has, and how fast it forgets.
+        logarithm: Whether it works on logarithms: then effects are factors, and a
+            forecast ends at the logarithm of twice the highest value.
+    """
 
     def model(y: Series, horizon: int) -> Series:
         floor = min(float(y.min()), 0.0)
@@ -195,7 +228,16 @@ def ridge(shape: Ridge, *, logarithm: bool) -> Model:
 
 
 def lags_of(length: int, ahead: int, shape: Ridge) -> list[int]:
-    """Hours back to the nearest days and weeks that are known at the origin, with enough behind them to learn from."""
+    """The lags of a regression, ascending: hours back to the same hour of the nearest days, and of whole weeks before.
+
+    Only values that are known at the origin are used, and only lags that leave two
+    weeks of the series to learn from; at least the nearest day.
+
+    Args:
+        length: Hours of the series.
+        ahead: Hours from the origin to the day that is forecast.
+        shape: How many days and weeks are wanted.
+    """
     nearest = ahead + DAY
     days = {nearest + DAY * day for day in range(shape.days)}
     weeks = {WEEK * week for week in range(1, shape.weeks + 1)}
@@ -206,12 +248,16 @@ def lags_of(length: int, ahead: int, shape: Ridge) -> list[int]:
 
 
 def _one_day(z: Series, ahead: int, width: int, shape: Ridge) -> Series:
-    """(width,) Forecast of the hours ahead+1 … ahead+width of a standardised series."""
+    """(width,) Forecast of the hours ahead+1 … ahead+width of a standardised series `z`, at most a day.
+
+    With less than two days to learn from it is the last day again.
+    """
     end = len(z)
     features = Features(z, ahead, lags_of(end, ahead, shape))
+    # The first hour whose features all lie within the series.
     first = max(*features.lags, ahead + DAY + WEEK)
     if end - first < 2 * DAY:
-        return np.tile(z[-DAY:], 2)[:width]
+        return repeated(z[-DAY:], width)
     factors = regression(features, first, shape)
     hours = np.arange(end + ahead, end + ahead + width)
     day: Series = features.at(hours) @ factors
@@ -219,7 +265,10 @@ def _one_day(z: Series, ahead: int, width: int, shape: Ridge) -> Series:
 
 
 class Features:
-    """What a regression knows of an hour when it is forecast `ahead` hours, or up to a day more, before.
+    """The features of hours: the numbers that a regression knows of an hour at the origin of its forecast.
+
+    The lead of an hour is how many hours the origin lies before it: from `ahead` to a
+    day more.
 
     Attributes:
         z: (hours,) Standardised values.
@@ -231,6 +280,7 @@ class Features:
         self.z = z
         self.ahead = ahead
         self.lags = lags
+        # The sum of the values before each hour: the sum of a span is a difference of two.
         self._sums = np.concatenate(
             [
                 [0.0],
@@ -239,10 +289,14 @@ class Features:
         )
 
     def at(self, hours: Hours) -> Series:
-        """(hours, features) The features of some hours, the constant last; hours beyond the series are those ahead."""
+        """(hours, features) The features of some hours, one column each, the constant last.
+
+        They are the values at the lags, recent levels, unusual steps, and the value at
+        the origin. hours: indexes of the series; beyond its end are the hours ahead.
+        """
         z = self.z
         end = len(z)
-        # An hour of the past is forecast from as far as that hour of the day will be.
+        # An hour of the past is learned with the lead that its hour of the day will have in the forecast.
         lead = self.ahead + (hours - end - self.ahead) % DAY
         origin = np.clip(hours - lead, WEEK, end)
         last = z[origin - 1]
@@ -257,14 +311,17 @@ class Features:
         return np.stack(columns, axis=1)
 
     def _levels(self, origin: Hours) -> list[Series]:
-        """(hours,) for each span: the mean of the values before the origin."""
+        """(hours,) for each of LEVEL_SPANS: the mean of the values of so many hours before the origin."""
         return [
             (self._sums[origin] - self._sums[origin - span]) / span
             for span in LEVEL_SPANS
         ]
 
     def _unusual(self, origin: Hours, lead: Hours) -> list[Series]:
-        """(hours,) for each span and fade: the last value less the one a span earlier, fading with the lead."""
+        """(hours,) for each of LEVEL_SPANS and FADES: by how much the last value is above the one a span earlier.
+
+        An unusual value says little of hours far ahead: it fades with the lead.
+        """
         last = origin - 1
         columns = []
         for span in LEVEL_SPANS:
@@ -275,7 +332,11 @@ class Features:
 
 
 def regression(features: "Features", first: int, shape: Ridge) -> Factors:
-    """(features,) The factors of a weighted ridge regression, learned from all hours from `first` on."""
+    """(features,) The factor of each feature, by weighted ridge regression over all hours from `first` on.
+
+    Ridge regression is least squares with a penalty on large factors; the weight of an
+    hour is halved with each half-life of its age.
+    """
     end = len(features.z)
     hours = np.arange(first, end)
     x = features.at(hours)
@@ -309,10 +370,10 @@ MODELS: Final[dict[str, Model]] = {
 
 @dataclass(frozen=True, slots=True)
 class Backtest:
-    """The forecasts of each model from an origin in the past.
+    """The forecasts of each model from an origin in the past, beside the true values.
 
     Attributes:
-        actual: (horizon,) The values that came.
+        actual: (horizon,) The true values.
         forecasts: (horizon,) by model.
         errors: Mean absolute error by model.
     """
@@ -323,7 +384,10 @@ class Backtest:
 
 
 def forecast(y: Series, horizon: int, season: int = DAY) -> Forecast:
-    """The forecast of the next hours with its back-test. A count never falls below 0 unless `y` does.
+    """The forecast of the next hours by the ensemble of all models, with its back-test.
+
+    A series that is too short for a back-test gets the seasonal naive of a day, and no
+    errors. A count is never forecast below 0 unless `y` is.
 
     Args:
         y: (hours,) Values without gaps, oldest first.
@@ -343,7 +407,7 @@ def forecast(y: Series, horizon: int, season: int = DAY) -> Forecast:
 
 
 def seasonal_step(y: Series, season: int) -> float:
-    """How far a value is from the one a season before it, in the mean; 0 where the series is not longer."""
+    """The mean distance of a value from the one a season before it; 0 where the series is not longer than a season."""
     if len(y) <= season:
         return 0.0
     steps = y[season:] - y[:-season]
@@ -363,7 +427,7 @@ def with_backtest(
     """
     scale = scale_of(residuals, unit)
     errors = np.abs(residuals)
-    scores = (errors / scale).ravel()
+    scores = (errors / scale).ravel()  # of all origins and hours ahead together
     hours_ahead = np.arange(1, len(values) + 1)
     return Forecast(
         values=values,
@@ -389,7 +453,10 @@ def without_backtest(values: Series) -> Forecast:
 
 
 def origins_of(length: int, horizon: int) -> list[int]:
-    """The origins of the back-test: the last ones first, a day apart, each with enough hours before it."""
+    """The origins of the back-test, at most ORIGINS: the last one first, a day apart.
+
+    Each has a whole horizon after it, and before it LEAST_DAYS and twice the horizon.
+    """
     last = length - horizon
     origins = [last - DAY * step for step in range(ORIGINS)]
     enough = max(LEAST_DAYS * DAY, 2 * horizon)
@@ -397,7 +464,7 @@ def origins_of(length: int, horizon: int) -> list[int]:
 
 
 def backtest(y: Series, origin: int, horizon: int) -> Backtest:
-    """The forecasts of each model from an origin, beside the values that came."""
+    """The forecasts of each model from an origin, which know only the values before it, with their errors."""
     past = y[:origin]
     actual = y[origin : origin + horizon]
     forecasts = {
@@ -411,10 +478,10 @@ def backtest(y: Series, origin: int, horizon: int) -> Backtest:
 
 
 def residuals_of(tests: Sequence[Backtest]) -> Series:
-    """(origins, horizon) Errors of the ensemble in the back-test.
+    """(origins, horizon) Errors of the ensemble in the back-test, forecast less true value.
 
-    Each origin is forecast by the weights of the others: its own errors must not choose
-    for it.
+    Each origin is forecast with the weights that the errors of the other origins give:
+    with its own errors in them the ensemble would look better than it is.
     """
     residuals = []
     for number, test in enumerate(tests):
@@ -438,12 +505,17 @@ def naive_error(y: Series, horizon: int, season: int) -> float:
 def weights_of(
     errors: Sequence[Mapping[str, float]], names: Sequence[str]
 ) -> dict[str, float]:
-    """The weight of each model; they add up to 1. errors: of each origin, by model; without any all weigh the same."""
+    """The weight of each model, by its mean error to the power of -SHARPNESS; they add up to 1.
+
+    Without errors all weigh the same.
+
+    errors: of each origin, by model.
+    """
     if not errors:
         return dict.fromkeys(names, 1 / len(names))
     inverse = {}
     for name in names:
-        mean = float(np.mean([origin[name] for origin in errors])) + 1e-12
+        mean = float(np.mean([origin[name] for origin in errors])) + 1e-12  # never 0
         inverse[name] = mean**-SHARPNESS
     total = sum(inverse.values())
     return {name: weight / total for name, weight in inverse.items()}
@@ -457,7 +529,10 @@ def mixed(forecasts: Mapping[str, Series], weights: Mapping[str, float]) -> Seri
 
 
 def clipped(values: Series, y: Series) -> Series:
-    """The values within the thinkable: none below 0 unless `y` is, none much beyond the lowest and highest of `y`."""
+    """The values, none more than the range of `y` below its lowest or above its highest value.
+
+    And none below 0, unless `y` is: a count is never negative.
+    """
     low = float(y.min())
     high = float(y.max())
     reach = high - low
@@ -471,34 +546,38 @@ def clipped(values: Series, y: Series) -> Series:
 
 
 def scale_of(residuals: Series, unit: float) -> Series:
-    """(horizon,) Usual absolute error of each hour ahead, drawn half-way to that of its day as the origins are few.
+    """(horizon,) Usual absolute error of each hour ahead: the mean of that of the hour and that of its day.
+
+    The origins are few, so one hour alone says little. At least SMALLEST_SCALE times
+    `unit`, so that an even series has a width, too.
 
     Args:
         residuals: (origins, horizon) Errors of the back-test.
-        unit: Error of the seasonal naive.
+        unit: See `seasonal_step`.
     """
     absolute = np.abs(residuals).mean(axis=0)
-    drawn = np.empty(len(absolute))
+    scale = np.empty(len(absolute))
     for first in range(0, len(absolute), DAY):
         hours = slice(first, first + DAY)
-        mean = absolute[hours].mean()
-        drawn[hours] = (absolute[hours] + mean) / 2
-    return np.maximum(drawn, SMALLEST_SCALE * unit)
+        mean_of_day = absolute[hours].mean()
+        scale[hours] = (absolute[hours] + mean_of_day) / 2
+    return np.maximum(scale, SMALLEST_SCALE * unit)
 
 
 def inflation(hours: Hours) -> Series:
-    """(hours,) By what factor an interval is wider than the errors of the back-test, by hours ahead.
+    """(hours,) By what factor an interval is wider than the errors of the back-test say, for some hours ahead.
 
-    Those errors are a little smaller than the real ones, and the more so the further it
-    looks, as the origins are only days apart.
+    Those errors are smaller than real ones, and the more so the further ahead, as the
+    origins are only days apart.
     """
     return np.interp(hours, [48, WEEK], INFLATIONS)
 
 
 def daily_width(residuals: Series) -> Series:
-    """(days,) Half the width of the 95 % interval of each day's sum, from the sums of the residuals.
+    """(days,) Half the width of the 95 % interval of each day's sum, from the sums of the residuals of a day.
 
-    The hours of a day err alike, but not all the same way.
+    The widths of the hours cannot be added up: some errors of a day cancel each other.
+    As in `scale_of` each day is drawn half-way to the mean of all.
     """
     origins, hours = residuals.shape
     days = hours // DAY

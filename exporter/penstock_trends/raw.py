@@ -1,4 +1,8 @@
-"""Raw files → hourly rows as Arrow tables, in Spark's workers. A damaged file is named and stops no other."""
+"""Raw files → hourly rows as Arrow tables, in Spark's workers. A damaged file is named and stops no other.
+
+A raw file has the polls of one kind (queues, consumers, …) over some whole hours. A unit of work is the files of one
+day and kind, as JSON. Problems and left-out numbers are second results: they travel to the driver as rows of their own.
+"""
 
 import json
 from collections import Counter, defaultdict
@@ -28,44 +32,56 @@ from penstock_trends.kernel import HOUR, TIERS, Columns, Tier, hourly
 ROWS: Final = 3_000_000
 """Raw rows that are in a worker's memory at once, with what is made of them some 300 bytes each."""
 GONE: Final = ""
-"""What is wrong with a file that was there when the job listed it."""
+"""The problem of a file that existed when the job listed it, and was removed since."""
 LeftOut = dict[str, Counter[str]]
-"""By the path of a raw file and column: how many of its numbers were left out, as no count gets there."""
+"""Path of a raw file → column → how many of its numbers were left out, as no count is so large (see `possible`)."""
+INTEGERS: Final = ("stamp", "sid", "inc", "key")
+"""Columns of raw rows that stay integers; all other numbers become float64."""
 
 
 def hours_of_units(
     history: str, out: str, kind: str, batches: Iterator[Any]
 ) -> Iterator[Any]:
-    """In a worker: units of work (see tiers.units_of) → rows of `tables.TierTables.hours`."""
-    store = Store(history)
+    """In a worker: units of work (see tiers.units_of) → batches of rows of `tables.schema_of_hours`."""
+    history_store = Store(history)
+    out_store = Store(out)
     schema = tables.schema_of_hours(kind)
     for batch in batches:
         for text in batch.column(0).to_pylist():
             unit = json.loads(text)
-            problems: dict[str, str] = {}
-            left_out: LeftOut = defaultdict(Counter)
-            made = (
-                converted(Store(out), kind, unit["old"])
-                if "old" in unit
-                else rolled(store, kind, unit["paths"], problems, left_out)
-            )
-            for table in made:
-                yield from (
-                    fitted(table, schema)
-                    .combine_chunks()
-                    .to_batches(max_chunksize=tables.ROW_GROUP)
-                )
-            notes = [
-                json.dumps({"day": unit["day"], "path": path, "why": why})
-                for path, why in problems.items()
-            ]
-            notes += [
-                json.dumps({"day": unit["day"], "path": path, "left out": one})
-                for path, one in left_out.items()
-            ]
-            yield from fitted(
-                pa.table({"problem": pa.array(notes, pa.string())}), schema
-            ).to_batches()
+            for table in tables_of_unit(history_store, out_store, kind, unit):
+                whole = fitted(table, schema).combine_chunks()
+                yield from whole.to_batches(max_chunksize=tables.ROW_GROUP)
+
+
+def tables_of_unit(
+    history: Store, out: Store, kind: str, unit: Mapping[str, Any]
+) -> Iterator[Any]:
+    """Yields the hourly rows of one unit, and then its notes: rows that have only a `problem`.
+
+    A unit names raw files in the history, or a file in `out` that an older version
+    wrote and whose raw files are gone.
+    """
+    problems: dict[str, str] = {}
+    left_out: LeftOut = defaultdict(Counter)
+    if "old" in unit:
+        yield from converted(out, kind, unit["old"])
+    else:
+        yield from rolled(history, kind, unit["paths"], problems, left_out)
+    yield notes_of(unit["day"], problems, left_out)
+
+
+def notes_of(day: str, problems: Mapping[str, str], left_out: LeftOut) -> Any:
+    """A table with one column, `problem`: a JSON text for each damaged file, and for each with left-out numbers."""
+    notes = [
+        json.dumps({"day": day, "path": path, "why": why})
+        for path, why in problems.items()
+    ]
+    notes += [
+        json.dumps({"day": day, "path": path, "left out": counts})
+        for path, counts in left_out.items()
+    ]
+    return pa.table({"problem": pa.array(notes, pa.string())})
 
 
 def rolled(
@@ -75,38 +91,73 @@ def rolled(
     problems: dict[str, str],
     left_out: LeftOut | None = None,
 ) -> Iterator[Any]:
-    """Raw files of whole hours → hourly rows with labels; of many rows a part of the series at a time.
+    """Yields the hourly rows, with labels, of raw files of whole hours; those of a kind without a tier as they are.
 
-    problems: gets path → why of files that cannot be read. left_out: gets what was left out of files that can. Raises
-    StoreError where it is the store's fault.
+    If the files have more than ROWS rows, they are read several times, each time
+    another part of the series. Raises StoreError where it is the store's fault.
+
+    Args:
+        store: With the history.
+        kind: Key of ROW_TYPES.
+        paths: Of the raw files.
+        problems: Gets path → why, for files that cannot be read.
+        left_out: Gets the numbers that were left out of files that can be read.
     """
     left_out = defaultdict(Counter) if left_out is None else left_out
-    names = (
-        [name for name in TIERS[kind].columns if name in ROW_TYPES[kind].schema.names]
-        if kind in TIERS
-        else []
-    )
-    split = "sid" in names
-    good = {
-        path: rows
-        for path in paths
-        if (rows := attempt(problems, path, rows_in, store, path)) is not None
-    }
-    parts = max(-(-sum(good.values()) // ROWS), 1) if split else 1
-    for part in range(parts):
-        mask = partial(is_of_part, part, parts) if parts > 1 else None
-        found = [
-            attempt(problems, path, rows_of, store, path, kind, names, mask, left_out)
-            for path in good
-        ]
-        there = [table for table in found if table is not None and len(table)]
-        if there:
-            whole = pa.concat_tables(there).unify_dictionaries()
-            yield hours(TIERS[kind], whole) if kind in TIERS else whole
+    names = columns_to_read(kind)
+    sizes = sizes_of_readable(store, paths, problems)
+    masks: list[Any] = [None]
+    if "sid" in names:
+        masks = masks_of_parts(sum(sizes.values()))
+    for mask in masks:
+        tables_ = []
+        for path in sizes:
+            arguments = (store, path, kind, names, mask, left_out)
+            table = attempt(problems, path, rows_of, *arguments)
+            if table is not None and len(table):
+                tables_.append(table)
+        if tables_:
+            rows = pa.concat_tables(tables_).unify_dictionaries()
+            yield hours(TIERS[kind], rows) if kind in TIERS else rows
+
+
+def masks_of_parts(rows: int) -> list[Any]:
+    """For each part of the series the function that selects its rows; None for all rows, where one part is enough.
+
+    Each series is wholly in one part.
+    """
+    parts = -(-rows // ROWS)
+    if parts <= 1:
+        return [None]
+    return [partial(is_of_part, part, parts) for part in range(parts)]
+
+
+def columns_to_read(kind: str) -> list[str]:
+    """The columns of raw files that the hourly rows of a kind are made of; empty, for all, of a kind without a tier."""
+    if kind not in TIERS:
+        return []
+    in_files = ROW_TYPES[kind].schema.names
+    return [name for name in TIERS[kind].columns if name in in_files]
+
+
+def sizes_of_readable(
+    store: Store, paths: Sequence[str], problems: dict[str, str]
+) -> dict[str, int]:
+    """The number of rows of each file that can be read; `problems` gets the others."""
+    sizes = {}
+    for path in paths:
+        size = attempt(problems, path, rows_in, store, path)
+        if size is not None:
+            sizes[path] = size
+    return sizes
 
 
 def attempt(problems: dict[str, str], path: str, work: Any, *arguments: Any) -> Any:
-    """What `work` gives; None where the file is damaged or gone, which is noted. Raises StoreError of other faults."""
+    """The result of `work`; None where the file is damaged or gone: then `problems` gets the reason.
+
+    Raises StoreError where it is the fault of the store: it may be well the next time,
+    so the file must not count as damaged.
+    """
     try:
         return work(*arguments)
     except StoreError as error:
@@ -121,6 +172,7 @@ def attempt(problems: dict[str, str], path: str, work: Any, *arguments: Any) -> 
 
 
 def is_of_part(part: int, parts: int, table: Any) -> Any:
+    """(rows,) True for the rows of one part of the series."""
     return pa.array(table["sid"].to_numpy() % parts == part)
 
 
@@ -132,12 +184,21 @@ def rows_of(
     mask: Any,
     left_out: LeftOut,
 ) -> Any:
-    """The rows of one file. left_out: gets what was left out of it. Raises StoreError, also where a row says not when
-    or of what it is.
+    """The rows of one file, without impossible numbers, which `left_out` gets.
+
+    Raises StoreError, also where a row lacks its time or its series.
+
+    Args:
+        store: With the history.
+        path: Of the file.
+        kind: Key of ROW_TYPES.
+        names: The columns to read.
+        mask: Which rows to read, from a table of them; None: all.
+        left_out: Gets the numbers that were left out.
     """
-    table, impossible = possible(
-        read(store, [path], ROW_TYPES[kind], names, mask), ROW_TYPES[kind]
-    )
+    row_type = ROW_TYPES[kind]
+    rows = read(store, [path], row_type, names, mask)
+    table, impossible = possible(rows, row_type)
     if impossible:
         left_out[path].update(impossible)
     for name in ("stamp", "broker", "sid"):
@@ -148,52 +209,49 @@ def rows_of(
 
 
 def possible(table: Any, kind: RowType) -> tuple[Any, Counter[str]]:
-    """Raw rows without the numbers that no count of messages or bytes gets to, and how many these were, by column.
+    """Raw rows, with null for each count that is impossible; and how many these were, by column.
 
-    An agent of today writes none; older ones wrote what the broker said. A limit of so many is none.
+    No count of messages or bytes reaches EXACT, beyond which a float64 is not exact. An
+    agent of today writes no such number; older ones wrote every number of the broker. A
+    limit so large means "no limit": it becomes null, too, and is not counted.
     """
-    found: Counter[str] = Counter()
+    left_out: Counter[str] = Counter()
     numbers = {**kind.numbers, **kind.extra}
-    for at, name in enumerate(table.column_names):
-        if numbers.get(name) != COUNT:
-            continue
+    for position, name in enumerate(table.column_names):
         column = table[name]
-        ends = pc.min_max(
-            column
-        )  # reads a column many times faster than a mask of it is made
-        if ends["max"].as_py() is None or (
-            ends["max"].as_py() < EXACT and ends["min"].as_py() > -EXACT
-        ):
+        if numbers.get(name) != COUNT or is_within_exact(column):
             continue
-        beyond = pc.or_(
-            pc.greater_equal(column, int(EXACT)), pc.less_equal(column, -int(EXACT))
-        )
-        table = table.set_column(
-            at,
-            table.schema.field(at),
-            pc.if_else(beyond, pa.scalar(None, COUNT), column),
-        )
+        is_too_high = pc.greater_equal(column, int(EXACT))
+        is_too_low = pc.less_equal(column, -int(EXACT))
+        is_impossible = pc.or_(is_too_high, is_too_low)
+        null = pa.scalar(None, COUNT)
+        without = pc.if_else(is_impossible, null, column)
+        table = table.set_column(position, table.schema.field(position), without)
         if "limit" not in name:
-            found[name] = pc.sum(beyond).as_py()
-    return table, found
+            left_out[name] = pc.sum(is_impossible).as_py()
+    return table, left_out
+
+
+def is_within_exact(column: Any) -> bool:
+    """Whether all known numbers of a column are exact as float64; many times faster than a mask of each number."""
+    ends = pc.min_max(column)
+    highest = ends["max"].as_py()
+    if highest is None:  # no number is known
+        return True
+    lowest = ends["min"].as_py()
+    return bool(lowest > -EXACT and highest < EXACT)
 
 
 def hours(tier: Tier, table: Any) -> Any:
-    """Raw rows → hourly rows."""
-    for at, field in enumerate(table.schema):
-        if pa.types.is_dictionary(field.type) and table[field.name].null_count:
-            named = (
-                pc.fill_null(table[field.name].cast(pa.string()), "")
-                .combine_chunks()
-                .dictionary_encode()
-            )
-            table = table.set_column(at, field, named.cast(field.type))
+    """Raw rows → hourly rows, as Arrow tables."""
+    table = with_empty_texts(table)
     texts = {
         name: as_dictionary(table[name]).dictionary.to_pylist()
         for name in ("broker", *tier.texts)
     }
     columns = raw_columns(table, tier)
-    if "sid" not in table.column_names:  # a broker is its own series, and has one life
+    if "sid" not in table.column_names:
+        # A broker is a series of its own, and its counters have one life.
         sids = np.array([series_id(name) for name in texts["broker"]], np.int64)
         columns |= {
             "sid": sids[columns["broker"]],
@@ -202,62 +260,80 @@ def hours(tier: Tier, table: Any) -> Any:
     return as_table(tier, hourly(tier, columns), texts)
 
 
+def with_empty_texts(table: Any) -> Any:
+    """The table with "" for each text that is null: the kernel has a code for every text."""
+    for position, field in enumerate(table.schema):
+        column = table[field.name]
+        if pa.types.is_dictionary(field.type) and column.null_count:
+            texts = pc.fill_null(column.cast(pa.string()), "")
+            encoded = texts.combine_chunks().dictionary_encode()
+            table = table.set_column(position, field, encoded.cast(field.type))
+    return table
+
+
 def raw_columns(table: Any, tier: Tier) -> dict[str, Any]:
-    """A raw table as the kernel wants it; a column that its kind has not is NaN. Texts stay codes until the end."""
-    found: dict[str, Any] = {}
+    """The columns of a tier as arrays for the kernel: float64, or integers for INTEGERS and the codes of texts.
+
+    A missing number is NaN, as is a column that the files do not have.
+    """
+    columns: dict[str, Any] = {}
     for name in tier.columns:
         if name not in table.column_names:
-            found[name] = np.full(len(table), np.nan)
-        elif pa.types.is_dictionary(table.schema.field(name).type):
-            found[name] = as_dictionary(table[name]).indices.to_numpy(
-                zero_copy_only=False
-            )
-        elif name in ("stamp", "sid", "inc", "key"):
-            found[name] = pc.fill_null(table[name].cast(pa.int64()), 0).to_numpy()
+            columns[name] = np.full(len(table), np.nan)
+            continue
+        column = table[name]
+        if pa.types.is_dictionary(column.type):
+            codes = as_dictionary(column).indices
+            columns[name] = codes.to_numpy(zero_copy_only=False)
+        elif name in INTEGERS:
+            integers = pc.fill_null(column.cast(pa.int64()), 0)
+            columns[name] = integers.to_numpy()
         else:
-            found[name] = pc.fill_null(
-                table[name].cast(pa.float64(), safe=False), np.nan
-            ).to_numpy()
-    return found
+            numbers = column.cast(pa.float64(), safe=False)
+            columns[name] = pc.fill_null(numbers, np.nan).to_numpy()
+    return columns
 
 
 def as_table(tier: Tier, rows: Columns, texts: Mapping[str, Sequence[str]]) -> Any:
-    """Rows of the kernel as an Arrow table."""
-    arrays: dict[str, Any] = {
-        name: pa.array(texts[name], pa.string()).take(pa.array(rows[name]))
-        for name in texts
-    }
-    whole_numbers = {*tier.bounds, *tier.spans}
-    for name in (
-        *tables.KEYS,
-        "n",
-        "hours",
-        "t0",
-        "t1",
-        "expected",
-        *tier.summed,
-        *tier.bounds,
-        *tier.spans,
-    ):
-        values = rows[name]
-        missing = np.isnan(values) if values.dtype.kind == "f" else None
-        whole = missing is not None and name in whole_numbers
-        arrays[name] = pa.array(
-            np.nan_to_num(values).astype(np.int64) if whole else values, mask=missing
-        )
+    """Hourly rows of the kernel as an Arrow table: labels, keys, numbers, and the bins as maps from bin to count.
+
+    texts: for each label its texts by code.
+    """
+    arrays: dict[str, Any] = {}
+    for name, texts_of_codes in texts.items():
+        codes = pa.array(rows[name])
+        arrays[name] = pa.array(texts_of_codes, pa.string()).take(codes)
+    about_polls = ("n", "hours", "t0", "t1", "expected")
+    for name in (*tables.KEYS, *about_polls, *tier.summed):
+        arrays[name] = with_nulls(rows[name])
+    for name in (*tier.bounds, *tier.spans):
+        arrays[name] = with_nulls(rows[name], as_integers=True)
     if tier.histogram:
-        offsets = pa.array(
-            np.concatenate([[0], np.cumsum(rows["hist_len"])]).astype(np.int32)
-        )
+        ends = np.cumsum(rows["hist_len"])
+        offsets = np.concatenate([[0], ends]).astype(np.int32)
         arrays["bins"] = pa.MapArray.from_arrays(
-            offsets, pa.array(rows["hist_at"]), pa.array(rows["hist_n"])
+            pa.array(offsets),
+            pa.array(rows["hist_at"]),
+            pa.array(rows["hist_n"]),
         )
     return pa.table(arrays)
 
 
+def with_nulls(values: Any, *, as_integers: bool = False) -> Any:
+    """(rows,) An Arrow array of the values, null for NaN. as_integers: whether floats become integers."""
+    if values.dtype.kind != "f":
+        return pa.array(values)
+    missing = np.isnan(values)
+    if as_integers:
+        values = np.nan_to_num(values).astype(np.int64)
+    return pa.array(values, mask=missing)
+
+
 def converted(out: Store, kind: str, path: str) -> Iterator[Any]:
-    """Hourly rows that an older version kept, whose raw files are gone. When in its hour the first poll was is unknown:
-    the whole hour counts as seen.
+    """Yields the hourly rows of a day that an older version kept, and whose raw files are gone, in the present form.
+
+    The times of the first and last poll in an hour were not kept: the whole hour counts
+    as seen. Bins and counts were two lists then, and are one map now.
     """
     schema = tables.schema_of_hours(kind)
     old = pa.schema(
@@ -268,15 +344,16 @@ def converted(out: Store, kind: str, path: str) -> Iterator[Any]:
         yield table
         return
     begin = table["start"]
-    ones = pa.array(np.ones(len(table), np.int64))
-    arrays = {name: table[name] for name in schema.names} | {
-        "hours": ones,
-        "t0": begin,
-        "t1": pc.add(begin, HOUR - 1),
-    }
+    arrays = {name: table[name] for name in schema.names}
+    arrays["hours"] = pa.array(np.ones(len(table), np.int64))
+    arrays["t0"] = begin
+    arrays["t1"] = pc.add(begin, HOUR - 1)
     if "bins" in arrays:
-        lists = table["hist_at"].combine_chunks(), table["hist_n"].combine_chunks()
+        bins = table["hist_at"].combine_chunks()
+        counts = table["hist_n"].combine_chunks()
         arrays["bins"] = pa.MapArray.from_arrays(
-            lists[0].offsets, lists[0].values, lists[1].values
+            bins.offsets,
+            bins.values,
+            counts.values,
         )
     yield pa.table(arrays)
