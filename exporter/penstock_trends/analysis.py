@@ -3,6 +3,10 @@
 Pure functions of the hourly rows of one series (`i1`, or `h1` of a kind without counters) as columns. Spark runs them
 bucket by bucket (`facts.py`). `first` is always the begin of the first hour, `until` the time up to which the history
 is whole, both in seconds since 1970 by the clock of the rows.
+
+A row is one hour of one life of the counters: after a restart of the broker they begin at 0 again, so an hour in which
+it restarted has several rows. A gap is a time without polls. How much a counter grew in it is known (`gap_…`), but not
+in which hour.
 """
 
 from collections.abc import Collection, Iterator
@@ -33,7 +37,7 @@ LEAST_COVERAGE: Final = 0.5
 LEAST_DAY_HOURS: Final = 22
 """Known hours, from which the total of a day is known."""
 SCORES: Final = 100
-"""Errors of a back-test that are kept, evenly spaced."""
+"""Errors of a back-test that are kept: from the smallest to the largest, evenly spaced."""
 COUNTED: Final = ("added", "acknowledged", "expired", "killed", "evicted")
 
 BROKER_LIMITS: Final = {
@@ -51,10 +55,11 @@ Plain = dict[str, Any]
 
 
 def split(rows: Columns) -> Iterator[dict[str, Any]]:
-    """The rows of each series; `rows` ascend by series."""
+    """Yields the rows of each series, by themselves. rows: ascending by series."""
     size = len(rows["sid"])
     if not size:
         return
+    # No series has the number -1: so the first row differs, too.
     begins = np.flatnonzero(np.diff(rows["sid"], prepend=-1)).tolist()
     ends = [*begins[1:], size]
     for begin, end in zip(begins, ends, strict=True):
@@ -74,10 +79,12 @@ def regular(rows: Columns, values: Series, how: str = "sum") -> Series:
 
     Args:
         rows: Of one series.
-        values: (rows,) Values of the lives of its counters.
-        how: The lives of an hour are put together: their "sum", or the "max".
+        values: (rows,) NaN is unknown.
+        how: How the rows of an hour are put together, one for each life: "sum" or
+            "max".
     """
-    hour = ((rows["start"] - rows["start"].min()) // HOUR).astype(np.int64)
+    start = rows["start"]
+    hour = ((start - start.min()) // HOUR).astype(np.int64)
     hours = int(hour.max()) + 1
     is_known = np.isfinite(values)
     known_count = np.bincount(hour[is_known], minlength=hours)
@@ -105,32 +112,33 @@ def mean_by_hour(rows: Columns, column: str) -> Series:
 
 
 def complete(rows: Columns, counter: str) -> Series:
-    """(hours,) How much a counter grew in each hour.
+    """(hours,) How much a counter grew in each hour; NaN for hours of which too little was seen.
 
-    Hours of which too little was seen are missing, not small. Growth in a gap is in no
-    hour.
+    Such an hour would look quiet, and was not. Growth in a gap is left out, as nobody
+    knows in which hour it was.
     """
     is_complete = rows["complete"] > 0
     return regular(rows, np.where(is_complete, rows[counter], np.nan))
 
 
 def filled(values: Series) -> Series:
-    """(hours,) The values; a missing one is the median of its hour of the week.
+    """(hours,) The values, each unknown one replaced by the median of its hour of the week.
 
-    So a forecast can be made; no rate is derived from these.
+    Where that hour is never known, by the median of all. A forecast needs a series
+    without gaps; no rate is derived from these.
     """
-    complete_values = values.copy()
+    without_gaps = values.copy()
     hour_of_week = np.arange(len(values)) % HOURS
-    for missing in np.flatnonzero(np.isnan(values)).tolist():
-        same_hour = values[hour_of_week == hour_of_week[missing]]
+    for unknown in np.flatnonzero(np.isnan(values)).tolist():
+        same_hour = values[hour_of_week == hour_of_week[unknown]]
         if not np.isfinite(same_hour).any():
             same_hour = values
-        complete_values[missing] = np.nanmedian(same_hour)
-    return complete_values
+        without_gaps[unknown] = np.nanmedian(same_hour)
+    return without_gaps
 
 
 def up_to(hourly: Series, first: int, until: float) -> Series:
-    """(hours,) The values up to `until` at least: hours that are not seen any more are unknown."""
+    """(hours,) The values, with NaN for the hours from the last one to `until`: the series was not seen in them."""
     hours = int(until - first) // HOUR
     unseen = np.full(max(hours - len(hourly), 0), np.nan)
     return np.append(hourly, unseen)
@@ -143,14 +151,22 @@ def days_of_hours(hours: int, first: int) -> NDArray[np.int64]:
 
 
 def without(hourly: Series, first: int, holidays: Collection[int]) -> Series:
-    """(hours,) The values; those of the hours of holidays are unknown."""
+    """(hours,) The values, with NaN for the hours of holidays: these show nothing of other days.
+
+    holidays: days since 1970.
+    """
     day = days_of_hours(len(hourly), first)
     is_holiday = np.isin(day, [*holidays])
     return np.where(is_holiday, np.nan, hourly)
 
 
 def profile(hourly: Series, first: int) -> list[float]:
-    """(HOURS,) The median by hour of the week, Monday 00:00 UTC first; NaN for an hour that was never seen."""
+    """(HOURS,) The median by hour of the week, Monday 00:00 first; NaN for an hour that was never seen.
+
+    A median is the mean of the two middle values of the sorted values, or of the middle
+    one and itself.
+    """
+    # The hour of the week of the first value.
     begin = (first // HOUR + THURSDAY * 24) % HOURS
     end = begin + len(hourly)
     weeks_begun = -(-end // HOURS)
@@ -173,15 +189,15 @@ def profile(hourly: Series, first: int) -> list[float]:
 
 
 def _first_day(first: int) -> int:
-    """The first whole day, since 1970."""
-    return -(-first // DAY)
+    """The number of the first whole day, since 1970."""
+    return -(-first // DAY)  # rounded up
 
 
 def whole_days(hourly: Series, first: int) -> Series:
-    """(days,) Totals by day of UTC from the first whole one on.
+    """(days,) Totals by day, from the first whole day to the last.
 
-    NaN where more than two hours are unknown; fewer ones count like the mean of the
-    others.
+    NaN for a day with fewer than LEAST_DAY_HOURS known hours; in others an unknown hour
+    counts like the mean of the known ones.
     """
     begin = (_first_day(first) * DAY - first) // HOUR
     hourly = hourly[begin:]
@@ -192,7 +208,7 @@ def whole_days(hourly: Series, first: int) -> Series:
 
 
 def _daily(hourly: Series, first: int) -> list[list[float]]:
-    """The day since 1970 and the mean of each day of which an hour is known."""
+    """For each day with a known hour its number, since 1970, and its mean."""
     day = days_of_hours(len(hourly), first)
     is_known = np.isfinite(hourly)
     known_days = np.unique(day[is_known])
@@ -203,7 +219,11 @@ def _daily(hourly: Series, first: int) -> list[list[float]]:
 
 
 def weeks(rows: Columns, until: float) -> list[Plain]:
-    """Totals by week, with growth in gaps. back: 0 for the seven days before `until`; hours: in which it was seen."""
+    """The totals of each week in which the series was seen, the newest first, with growth in gaps.
+
+    A row has `back`, how many weeks ago it was (0 for the seven days before `until`);
+    `hours`, in how many hours the series was seen; and a total for each of COUNTED.
+    """
     age = until - HOUR - rows["start"]
     back = (age // (7 * DAY)).astype(int)
     totals = {name: increases(rows, name) for name in COUNTED}
@@ -224,7 +244,11 @@ def weeks(rows: Columns, until: float) -> list[Plain]:
 
 
 def span(rows: Columns) -> Plain:
-    """When it was first and last seen, seconds since 1970; column `offset`: how far the clock is ahead of UTC."""
+    """When the series was first and last seen, in seconds since 1970.
+
+    Rows have the wall clock of the broker; their column `offset` says by how many
+    seconds it is ahead of UTC.
+    """
     begins = rows["start"] - rows.get("offset", 0)
     return {
         "first": int(begins.min()),
@@ -233,16 +257,16 @@ def span(rows: Columns) -> Plain:
 
 
 def span_hours(rows: Columns, until: float = 0.0) -> int:
-    """Hours from the first to the last, or to `until` if that is later."""
+    """The number of hours from the first hour to the last one, or to `until` if that is later."""
     end = max(rows["start"].max() + HOUR, until)
     return int(end - rows["start"].min()) // HOUR
 
 
 def coverage(rows: Columns, until: float = 0.0) -> float:
-    """Share of the expected polls from the first to the last hour, or to `until`; NaN where none is expected.
+    """Share of the expected polls that were made, from the first hour to the last, or to `until`.
 
-    Each hour by the interval that it had; one that was not seen by that of the hour
-    before.
+    How many are expected follows from the interval in each hour; an hour without polls
+    has the interval of the last hour that has some. NaN where no poll is expected.
     """
     unseen = np.full(span_hours(rows, until) - span_hours(rows), np.nan)
     polls = np.append(polls_by_hour(rows), unseen)
@@ -259,30 +283,35 @@ def coverage(rows: Columns, until: float = 0.0) -> float:
 
 
 def is_gone(rows: Columns, until: float) -> bool:
-    """Whether it was seen too long ago to say anything of today."""
+    """Whether the series was last seen more than SILENT_HOURS ago: then nothing is said of today."""
     return bool(until - rows["start"].max() > SILENT_HOURS * HOUR)
 
 
 def idle_hours(rows: Columns) -> float:
-    """Seen hours without any traffic at the end; NaN where no counter is known.
+    """The number of hours since the last traffic in which the broker reported how many messages came.
 
-    Messages that came in a gap are traffic, too. Hours in which the broker did not
-    report how many came do not count.
+    Traffic is messages that came or were acknowledged, also in a gap. NaN where the
+    counter of messages is never known.
     """
+    start = rows["start"]
     added = increases(rows, "added")
     acknowledged = increases(rows, "acknowledged")
-    if not np.isfinite(added).any():
+    is_reported = np.isfinite(added)
+    if not is_reported.any():
         return np.nan
     has_traffic = (added > 0) | (acknowledged > 0)
-    last = -1
+    last_traffic = -1
     if has_traffic.any():
-        last = rows["start"][has_traffic].max()
-    is_idle = (rows["start"] > last) & np.isfinite(added)
-    return len(np.unique(rows["start"][is_idle]))
+        last_traffic = start[has_traffic].max()
+    is_idle = (start > last_traffic) & is_reported
+    return len(np.unique(start[is_idle]))
 
 
 def blind_hours(rows: Columns) -> int:
-    """Hours with polls in none of which the broker reported how many messages came; 0 where it never does."""
+    """The number of hours with polls, but without any number of messages that came.
+
+    0 for a broker that never reports it: that is no fault of some hours.
+    """
     is_reported = np.isfinite(rows["added"])
     if not is_reported.any():
         return 0
@@ -295,7 +324,7 @@ def blind_hours(rows: Columns) -> int:
 
 
 def increases(rows: Columns, counter: str) -> Series:
-    """(rows,) How much a counter grew in each row and in the gap before it, of which the hour is not known."""
+    """(rows,) How much a counter grew in each row and in the gap before it."""
     growth_: Series = rows[counter] + rows[f"gap_{counter}"]
     return growth_
 
@@ -346,7 +375,11 @@ def last_setting(rows: Columns, column: str) -> float:
 
 
 def queue_facts(rows: Columns, until: float, holidays: Collection[int] = ()) -> Plain:
-    """The facts of a queue. holidays: days since 1970, which show nothing of other days."""
+    """The facts of a queue. `facts.COLUMNS` names those of which a table is made.
+
+    Traffic and profile leave holidays out, as these show nothing of other days; sums
+    have all days. holidays: days since 1970.
+    """
     first = first_hour(rows)
     added = complete(rows, "added")
     usual = without(added, first, holidays)
@@ -373,12 +406,14 @@ def queue_facts(rows: Columns, until: float, holidays: Collection[int] = ()) -> 
 
 
 def depth_facts(rows: Columns) -> Plain:
-    """The message count of a queue: last, mean, highest, and below which 95 % of the polls are."""
+    """The message count of a queue: last, mean, highest (`peak`), and the count below which 95 % of the polls are."""
     means = mean_by_hour(rows, "messages")
     peak = _finite_max(regular(rows, rows["messages_max"], "max"))
     p95 = np.nan
     if "hist_at" in rows:
-        p95 = min(percentile(rows["hist_at"], rows["hist_n"], 0.95), peak)
+        # The middle of a bin may lie above the highest count in it.
+        middle_of_bin = percentile(rows["hist_at"], rows["hist_n"], 0.95)
+        p95 = min(middle_of_bin, peak)
     return {
         "last": float(means[-1]),
         "mean": _known_mean(means),
@@ -388,7 +423,10 @@ def depth_facts(rows: Columns) -> Plain:
 
 
 def traffic_facts(hourly: Series, first: int) -> Plain:
-    """Growth, sudden changes, and the last week beside others. hourly: (hours,) messages that came."""
+    """The facts of the traffic of a queue: its growth, sudden changes, and the last week beside earlier ones.
+
+    hourly: (hours,) Messages that came.
+    """
     daily = whole_days(hourly, first)
     grown = growth(daily)
     ratio, is_clear = week_over_week(daily)
@@ -405,9 +443,11 @@ def traffic_facts(hourly: Series, first: int) -> Plain:
 
 
 def pace_facts(rows: Columns, consumers: Series) -> Plain:
-    """How fast a consumer of the queue works, by acknowledged messages, or by those that left where these are unknown.
+    """How fast a consumer of the queue works, by the messages that were acknowledged.
 
-    consumers: (hours,) How many there were.
+    On brokers that do not count these, by all messages that left.
+
+    consumers: (hours,) Their number.
     """
     left = complete(rows, "acknowledged")
     if not np.isfinite(left).any():
@@ -417,7 +457,10 @@ def pace_facts(rows: Columns, consumers: Series) -> Plain:
 
 
 def queue_details(rows: Columns, until: float, holidays: Collection[int] = ()) -> Plain:
-    """The details that only the report shows, for few queues. holidays: days since 1970."""
+    """The details of a queue that only the report shows, for few queues: messages by day, and forecasts.
+
+    There is no forecast of a queue that is gone. holidays: days since 1970.
+    """
     first = first_hour(rows)
     added = complete(rows, "added")
     totals = whole_days(added, first).tolist()
@@ -442,7 +485,7 @@ def queue_details(rows: Columns, until: float, holidays: Collection[int] = ()) -
 def foreseen_with_holidays(
     hourly: Series, first: int, holidays: Collection[int]
 ) -> Plain | None:
-    """The forecast of the next week, made of days that are no holidays; holidays in it are like Sundays."""
+    """The forecast of the next week, see `foreseen`; it leaves out past holidays, and takes those to come for Sundays."""
     usual = without(hourly, first, holidays)
     next_week = foreseen(usual)
     if next_week is None:
@@ -454,9 +497,14 @@ def foreseen_with_holidays(
 
 
 def foreseen(hourly: Series) -> Plain | None:
-    """The forecast of the next week with the numbers of its interval; None where too little or nothing is known."""
+    """The forecast of the next week with the numbers of its interval, as JSON can hold it.
+
+    None where fewer than LEAST_HOURS hours, or than LEAST_COVERAGE of them, are known;
+    for a series of zeros; and without a back-test.
+    """
     is_known = np.isfinite(hourly)
-    if is_known.sum() < LEAST_HOURS or is_known.mean() < LEAST_COVERAGE:
+    is_too_short = is_known.sum() < LEAST_HOURS
+    if is_too_short or is_known.mean() < LEAST_COVERAGE:
         return None
     if np.nanmax(hourly) == 0:
         return None
@@ -476,9 +524,12 @@ def foreseen(hourly: Series) -> Plain | None:
 
 
 def like_sundays(values: Series, hour: int, holidays: Collection[int]) -> Series:
-    """(hours,) The values of a week; those of holidays are the values of its Sunday.
+    """(hours,) The values of a week, with those of its Sunday on holidays, hour by hour.
 
-    hour: the first one, since 1970.
+    Args:
+        values: (hours,) One week.
+        hour: Hours since 1970 of the first value.
+        holidays: Days since 1970.
     """
     hours = hour + np.arange(len(values))
     day = hours // 24
@@ -509,7 +560,10 @@ def broker_facts(rows: Columns, until: float, _: Collection[int] = ()) -> Plain:
 
 
 def restarts(uptime: Series) -> int | None:
-    """How often the uptime fell; None where it is not known. uptime: (hours,)."""
+    """How often the broker restarted: its uptime fell from one hour to the next. None where that is never known.
+
+    uptime: (hours,) Highest of each hour.
+    """
     if not np.isfinite(uptime).any():
         return None
     return int((np.diff(uptime) < 0).sum())
@@ -526,7 +580,10 @@ def address_facts(rows: Columns, until: float, _: Collection[int] = ()) -> Plain
 
 
 def limit_of(rows: Columns, level: str, limit: str, until: float) -> Plain:
-    """When a level meets its limit. level, limit: columns, without how they are summed up."""
+    """When a level meets its limit, see `limit_facts`.
+
+    level, limit: columns as in BROKER_LIMITS.
+    """
     return limit_facts(
         mean_by_hour(rows, level),
         last_setting(rows, limit),
@@ -536,7 +593,11 @@ def limit_of(rows: Columns, level: str, limit: str, until: float) -> Plain:
 
 
 def limit_facts(hourly: Series, limit: float, first: int, until: float) -> Plain:
-    """When a level meets its limit: from `days_low` to `days_high`, in days after `now`; inf where not in 90 days."""
+    """When a level meets its limit: the fields of `Outlook`, with peak, days, and the time that they count from.
+
+    Its `days_low` and `days_high` are inf where the limit is not expected to be met
+    within 90 days; `low` and `high` are NaN then.
+    """
     levels = up_to(hourly, first, until)
     present = outlook(levels, limit)
     is_far = present.state in ("far", "falls back")
@@ -553,11 +614,13 @@ def limit_facts(hourly: Series, limit: float, first: int, until: float) -> Plain
 
 
 FACTS: Final = {"queue": queue_facts, "broker": broker_facts, "address": address_facts}
+"""Kind → the function that makes its facts."""
 DETAILED: Final = {"queue": queue_details}
+"""Kind → the function that makes its details."""
 
 
 def cleaned(value: Any) -> Any:
-    """The value as JSON can hold it: None where it is not known, "never" for inf."""
+    """The value, and all values in it, as JSON can hold them: None for NaN and -inf, "never" for inf."""
     if isinstance(value, dict):
         return {key: cleaned(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,11 @@
-"""What is normal for a queue, out of its hours: the longest silences, and its byte tables. Plain numpy."""
+"""What is normal for a queue, made of its hours: the longest silences, and its byte tables. Plain numpy.
+
+A profile is two tables of bytes: one of the last four weeks by hour of the week, and one of the last days with the
+highest value of each day. A byte holds a number by its logarithm (`byte_tables.packed`), and 0 where it is not known.
+
+A silence is a time without an event: `quiet` is one without a message that comes (its length is a pause), `away` one in
+which messages had no consumer (its length is an absence). A silence may have begun hours before.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -52,7 +59,7 @@ FAST_PAUSE: Final = 60.0
 
 
 def profile_of(hour: Hours, columns: Mapping[str, Column]) -> QueueProfile:
-    """The normal of the last four weeks up to the last hour.
+    """The profile of a queue, made of the last four weeks up to the last hour; empty without any hour.
 
     Args:
         hour: (hours,) Ascending numbers by `Calendar.hour` in UTC.
@@ -65,7 +72,7 @@ def profile_of(hour: Hours, columns: Mapping[str, Column]) -> QueueProfile:
     by_hour = np.zeros((len(COLUMNS), WEEKS, HOURS), np.uint8)
     by_day = np.zeros((HIGHS, DAYS), np.uint8)
     if not len(hour):
-        return QueueProfile(by_hour, by_day, 0, UNKNOWN)
+        return QueueProfile(by_hour, by_day, weeks=0, service=UNKNOWN)
     is_recent = hour > hour[-1] - WEEKS * HOURS
     hour = hour[is_recent]
     columns = {name: column[is_recent] for name, column in columns.items()}
@@ -86,7 +93,10 @@ def profile_of(hour: Hours, columns: Mapping[str, Column]) -> QueueProfile:
 
 
 def fill_hours(by_hour: Bytes, hour: Hours, columns: Mapping[str, Column]) -> None:
-    """Write each known column into its table of hours. A byte cannot hold 0: counts of messages are 1 more."""
+    """Write each column into its table of hours, in place: one row for each of the four weeks, used in turn.
+
+    A byte of 0 means "not known", so counts of messages are stored as 1 more.
+    """
     week = hour // HOURS % WEEKS
     hour_of_week = hour % HOURS
     for number, name in enumerate(COLUMNS):
@@ -96,10 +106,10 @@ def fill_hours(by_hour: Bytes, hour: Hours, columns: Mapping[str, Column]) -> No
 
 
 def least_inflow(by_hour: Bytes) -> Column:
-    """(HOURS,) Messages that come in each hour of the week at least; 0 where nothing is known."""
-    tables = by_hour[INFLOW : INFLOW + 1]
-    least = unpacked(lowest(tables)[0])
-    return np.nan_to_num(least - 1)
+    """(HOURS,) The fewest messages that came in each hour of the week; 0 where nothing is known."""
+    inflow_alone = by_hour[INFLOW : INFLOW + 1]  # `lowest` takes several tables
+    least = unpacked(lowest(inflow_alone)[0])
+    return np.nan_to_num(least - 1)  # stored as 1 more
 
 
 def fill_days(
@@ -108,21 +118,28 @@ def fill_days(
     columns: Mapping[str, Column],
     least: Column,
 ) -> None:
-    """Write the highest of each day into its table; least: see `least_inflow`."""
-    whole_hours = np.full(len(hour), 3600.0)
-    until = columns.get("until", whole_hours)
+    """Write the highest value of each day into the table of days, in place.
+
+    CLOCK has the most messages that were missing in a pause, see `missing`. Service
+    times rise by steps only, see `raised_by_steps`.
+
+    least: see `least_inflow`.
+    """
+    end_of_hour = np.full(len(hour), float(HOUR))
+    until = columns.get("until", end_of_hour)
     highest = highest_columns(columns)
     highest[CLOCK] = missing(hour, least, columns["pause"], until) + 1
     day = hour // 24
-    for number, column in highest.items():
-        np.maximum.at(by_day[number], day % DAYS, packed(column))
+    for place, column in highest.items():
+        np.maximum.at(by_day[place], day % DAYS, packed(column))
+    # The table is used in turn: these places are its days from the oldest to the newest.
     first_day = day[-1] - DAYS + 1
     ascending = np.arange(first_day, day[-1] + 1) % DAYS
     by_day[SERVICE, ascending] = raised_by_steps(by_day[SERVICE, ascending])
 
 
 def highest_columns(columns: Mapping[str, Column]) -> dict[int, Column]:
-    """The known columns by their place in the table of days."""
+    """The columns by their place in the table of days; shares in thousandths and 1 more, as 0 means "not known"."""
     by_place = {}
     for name, place in HIGHEST.items():
         if name in columns:
@@ -132,7 +149,10 @@ def highest_columns(columns: Mapping[str, Column]) -> dict[int, Column]:
 
 
 def raised_by_steps(days: Bytes) -> Bytes:
-    """The days, each at most ONCE the highest of those before it; the first at most ONCE the median of three.
+    """(days,) The days, each at most ONCE times as high as the highest day before it.
+
+    So one slow day does not change what is usual. The first day is at most ONCE times
+    as high as the median of the first three, as it has none before it.
 
     days: (days,) Ascending, packed; 0 where nothing is known.
     """
@@ -140,6 +160,7 @@ def raised_by_steps(days: Bytes) -> Bytes:
     with_number = np.flatnonzero(days).tolist()
     if not with_number:
         return raised
+    # Bytes are logarithms: to add a step to a byte is to multiply its number by ONCE. 1 is the byte of the number 1.
     step = int(packed(ONCE)) - 1
     first, *later = with_number
     first_three = days[with_number[:3]]
@@ -152,15 +173,19 @@ def raised_by_steps(days: Bytes) -> Bytes:
 
 
 def usual_service(mean: Column, windows: Column) -> tuple[float, float]:
-    """Seconds of a consumer for a message, usually; and the number of windows that it rests on.
+    """Seconds that a consumer usually takes for a message, and the number of windows that this rests on.
 
-    It is the low quantile of windows, as the agent learns it.
+    A window is a span of SECONDS seconds in which consumers had enough to do. The usual
+    time is the one that a share of LOW of all windows do not exceed, as the agent learns
+    it; each window counts with the mean of its hour. UNKNOWN without windows.
 
     Args:
         mean: (hours,) Seconds in each hour.
         windows: (hours,) Windows with a backlog in each hour.
     """
-    order = np.argsort(np.where(windows > 0, mean, np.inf))
+    order = np.argsort(
+        np.where(windows > 0, mean, np.inf)
+    )  # hours without windows last
     windows_so_far = np.cumsum(windows[order])
     total = windows_so_far[-1]
     if not total > 0:
@@ -170,7 +195,11 @@ def usual_service(mean: Column, windows: Column) -> tuple[float, float]:
 
 
 def pauses(hour: Hours, inflow: Column) -> Column:
-    """(hours,) Seconds without a message by the end of each hour, as whole hours show it; NaN before the first one."""
+    """(hours,) The longest pause of each hour, in seconds, as far as whole hours show it; NaN before the first message.
+
+    In an hour without messages it is the time since the last hour with some. In an hour
+    with messages it is twice their mean distance, but at most FAST_PAUSE.
+    """
     has_inflow = inflow > 0
     last_inflow = np.maximum.accumulate(np.where(has_inflow, hour, -1))
     idle = np.where(
@@ -189,13 +218,18 @@ def pauses(hour: Hours, inflow: Column) -> Column:
 def missing(hour: Hours, least: Column, pause: Column, until: Column) -> Column:
     """(hours,) Messages that should have come in the longest pause of each hour; NaN where no pause is known.
 
+    That is what at least comes in the hours of the week that the pause covers; of an
+    hour that it covers in part, that part.
+
     Args:
         hour: (hours,) Ascending numbers.
         least: (HOURS,) Messages that come in each hour of the week at least.
         pause: (hours,) Seconds.
         until: (hours,) The second of the hour at which the pause ended.
     """
-    first = hour[0] - WEEKS * HOURS
+    first = (
+        hour[0] - WEEKS * HOURS
+    )  # a pause may have begun so long before the first hour
     numbers = np.arange(first, hour[-1] + 1)
     so_far = np.concatenate(
         [
@@ -215,10 +249,12 @@ def missing(hour: Hours, least: Column, pause: Column, until: Column) -> Column:
 
 
 def hours_of(rows: Mapping[str, NDArray[Any]]) -> tuple[Hours, Columns]:
-    """(hours,) The numbers of the hours of a queue that were seen, in UTC; and the columns that `profile_of` takes.
+    """(hours,) The numbers of the hours of a queue of which enough was seen; and the columns that `profile_of` takes.
 
-    Lives of its counters within an hour are put together. Messages that came in a gap
-    are left out, as their hour is not known.
+    Several lives of its counters within an hour (the broker restarted) are put
+    together. Messages that came in a gap are left out, as their hour is not known.
+
+    rows: the columns of INPUTS and `complete`, (rows,) each.
     """
     hours = SeenHours.of_rows(rows)
     pause, until = hours.pauses()
@@ -237,7 +273,7 @@ def hours_of(rows: Mapping[str, NDArray[Any]]) -> tuple[Hours, Columns]:
 
 
 def failure_columns(hours: "SeenHours") -> Columns:
-    """(hours,) The highest shares of messages that expired, and that were killed."""
+    """(hours,) The highest shares of the messages that left which expired or were killed, see `highest_share`."""
     settled = hours.total("acknowledged")
     expired = hours.total("expired")
     killed = hours.total("killed")
@@ -264,7 +300,13 @@ def speed_columns(hours: "SeenHours") -> Columns:
 
 
 def highest_share(part: Column, left: Column) -> Column:
-    """(hours,) Highest share that a part may have had within a window; NaN where too few messages left."""
+    """(hours,) The highest share that a part may have had within a window of five minutes, at most 1.
+
+    All of the part may have left in one window of WINDOWS_AN_HOUR, and the rest evenly.
+    NaN where fewer than FEWEST messages left.
+
+    part, left: (hours,) messages of the part, and all that left.
+    """
     enough = np.where(left >= FEWEST, left, np.nan)
     return np.fmin(WINDOWS_AN_HOUR * part / enough, 1.0)
 
@@ -292,6 +334,7 @@ class SeenHours:
 
     @classmethod
     def of_rows(cls, rows: Mapping[str, NDArray[Any]]) -> "SeenHours":
+        """The hours of a queue. rows: the columns of INPUTS, and `complete`: above 0 where enough was seen."""
         is_seen = rows["complete"] > 0
         seen = {name: rows[name][is_seen] for name in INPUTS}
         start, hour_of_row = np.unique(seen["start"], return_inverse=True)
@@ -314,7 +357,7 @@ class SeenHours:
         return self._by_hour(np.fmin, self.rows[name], np.nan)
 
     def _by_hour(self, merge: np.ufunc, values: NDArray[Any], begin: float) -> Column:
-        """(hours,) All values of each hour, merged one after the other, starting with `begin`."""
+        """(hours,) The values of the rows of each hour, merged one after the other, starting with `begin`."""
         merged = np.full(len(self.start), begin)
         merge.at(merged, self.hour_of_row, values.astype(np.float64))
         return merged
@@ -324,7 +367,7 @@ class SeenHours:
         return np.maximum(self.highest("expected"), 1.0)
 
     def follows_gap(self) -> Mask:
-        """(hours,) True where the time before the hour was not seen."""
+        """(hours,) True where the time just before the hour was not seen: the last poll was too long ago, or none."""
         first_poll = self.lowest("t0")
         last_poll_before = of_row_before(self.highest("t1"), np.nan)
         longest_step = GAP_POLLS * HOUR / self.expected_polls()
@@ -334,8 +377,9 @@ class SeenHours:
     def pauses(self) -> tuple[Column, Column]:
         """(hours,) Seconds of the longest pause of input in each hour, and the second at which it ended.
 
-        Where the counter is not known, neither the hour nor the one after it knows
-        whether a pause ended.
+        NaN where the pause may have begun before all that was seen. In an hour in which
+        the counter is not known a pause may have ended, so the hour and the next one begin
+        anew like the first.
         """
         added = self.total("added")
         is_unknown = np.isnan(added)
@@ -346,7 +390,11 @@ class SeenHours:
         return longest(self.start, is_first, silences)
 
     def absences(self) -> Column:
-        """(hours,) Seconds of the longest time in each hour for which messages had no consumer; at least 1."""
+        """(hours,) Seconds of the longest time in each hour for which messages had no consumer; at least 1.
+
+        For hours that do not know their silences, the share of the time without a consumer
+        follows from the mean number of consumers.
+        """
         consumers = self.total("consumers_sum") / np.maximum(self.total("n"), 1.0)
         absent_share = np.where(
             self.highest("messages_max") > 0,
@@ -359,15 +407,16 @@ class SeenHours:
         return np.maximum(seconds, 1.0)
 
     def _silences(self, name: str, has_ended: Mask, hidden: Column) -> "Silences":
-        """The silences of a kind in each hour.
+        """The silences of one kind in each hour.
 
         Args:
             name: One of SILENCES.
-            has_ended: (hours,) True where other columns show that one ended.
-            hidden: (hours,) Seconds of a silence in an hour of which no silence is known.
+            has_ended: (hours,) True where other columns show that a silence ended.
+            hidden: (hours,) Seconds of silence that are assumed in an hour whose rows do
+                not know their silences.
         """
         until = self.lowest(f"{name}_until_min")
-        # A silence that ended between two hours is seen by the count alone.
+        # Its end lay between the last poll before the hour and the first poll in it: only the counter shows it.
         until = np.where(has_ended & (until >= HOUR), 0.0, until)
         begin = self.rows["t1"] - self.rows[f"{name}_last"]
         last_begin = self._by_hour(np.fmax, begin, np.nan) - self.start
@@ -383,16 +432,16 @@ class SeenHours:
 
 @dataclass(frozen=True, slots=True)
 class Silences:
-    """The silences of each hour; (hours,) columns in seconds of the hour.
+    """The silences of each hour; (hours,) columns, times in seconds from the begin of the hour.
 
-    Days that an older kernel made do not know them: there they are as long as the rest
+    Hours that an older kernel made do not know them: there they are as long as the rest
     of the hour allows.
 
     Attributes:
         has_ended: Whether a silence ended in the hour.
-        until: Until when the first one lasted; HOUR: no end was seen.
-        longest: How long the longest one was that began and ended in the hour.
-        last_begin: When the last one began.
+        until: When the first silence ended; HOUR: no end was seen.
+        longest: Length of the longest silence that began and ended in the hour.
+        last_begin: When the last silence began.
     """
 
     has_ended: Mask
@@ -404,10 +453,10 @@ class Silences:
 def longest(
     start: NDArray[Any], is_first: Mask, silences: Silences
 ) -> tuple[Column, Column]:
-    """(hours,) Seconds of the longest silence of each hour, and the second at which it ended.
+    """(hours,) Seconds of the longest silence of each hour, and the second of the hour at which it ended.
 
-    The silence may have begun in hours before. NaN where it began before all hours that
-    were seen.
+    It is the silence with which the hour begins, which may have begun in hours before,
+    or one within the hour. NaN where it began before all hours that were seen.
 
     Args:
         start: (hours,) Seconds since 1970.
@@ -415,25 +464,26 @@ def longest(
         silences: Of each hour.
     """
     begin = begin_of_first(start, is_first, silences)
-    until_first_end = silences.until - begin
+    length_of_first = silences.until - begin
     seconds = np.where(
         silences.has_ended,
-        np.maximum(silences.longest, until_first_end),
-        HOUR - begin,
+        np.maximum(silences.longest, length_of_first),
+        HOUR - begin,  # it goes on at the end of the hour
     )
-    first_is_longest = silences.has_ended & (until_first_end >= silences.longest)
+    first_is_longest = silences.has_ended & (length_of_first >= silences.longest)
     return seconds, np.where(first_is_longest, silences.until, HOUR)
 
 
 def begin_of_first(start: NDArray[Any], is_first: Mask, silences: Silences) -> Column:
-    """(hours,) When the silence with which each hour begins began, in seconds after the begin of the hour: at most 0.
+    """(hours,) The begin of the silence that goes on when each hour begins, in seconds after that: 0 or negative.
 
-    NaN where it began before all hours that were seen.
+    It is the last silence of the last hour before in which one ended. A run is a row of
+    hours without a gap; NaN where the silence may have begun before the run.
     """
     hour = np.arange(len(start))
     first_of_run = np.maximum.accumulate(np.where(is_first, hour, 0))
-    last_end = np.maximum.accumulate(np.where(silences.has_ended, hour, -1))
-    begun_in = of_row_before(last_end, -1)
+    last_with_end = np.maximum.accumulate(np.where(silences.has_ended, hour, -1))
+    begun_in = of_row_before(last_with_end, -1)  # the index of an hour, or -1
     last_begin = start + silences.last_begin
     begin = np.where(
         begun_in >= first_of_run,

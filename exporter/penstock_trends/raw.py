@@ -112,13 +112,19 @@ def rolled(
     for mask in masks:
         tables_ = []
         for path in sizes:
-            arguments = (store, path, kind, names, mask, left_out)
-            table = attempt(problems, path, rows_of, *arguments)
+            table = attempt(
+                problems, path, rows_of, store, path, kind, names, mask, left_out
+            )
             if table is not None and len(table):
                 tables_.append(table)
         if tables_:
-            rows = pa.concat_tables(tables_).unify_dictionaries()
-            yield hours(TIERS[kind], rows) if kind in TIERS else rows
+            yield from hourly_tables(kind, tables_)
+
+
+def hourly_tables(kind: str, raw_tables: Sequence[Any]) -> Iterator[Any]:
+    """Yields the hourly rows of some raw tables; of a kind without a tier the raw rows."""
+    rows = pa.concat_tables(raw_tables).unify_dictionaries()
+    yield hours(TIERS[kind], rows) if kind in TIERS else rows
 
 
 def masks_of_parts(rows: int) -> list[Any]:
