@@ -485,7 +485,7 @@ def queue_details(rows: Columns, until: float, holidays: Collection[int] = ()) -
 def foreseen_with_holidays(
     hourly: Series, first: int, holidays: Collection[int]
 ) -> Plain | None:
-    """The forecast of the next week, see `foreseen`; it leaves out past holidays, and takes those to come for Sundays."""
+    """The forecast of the next week, see `foreseen`; it leaves out past holidays, and takes future ones for Sundays."""
     usual = without(hourly, first, holidays)
     next_week = foreseen(usual)
     if next_week is None:

@@ -1,4 +1,8 @@
-"""Where messages went: the account of a window, by reason and by whom, the worst first."""
+"""Where messages went: the account of a window, by reason and by whom, the worst first.
+
+A fate is what became of messages: acknowledged, expired, evicted, … A place is a queue, or an address whose messages no
+queue got. `uncertain` is how many messages more there may have been; None: it is not known how many.
+"""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -15,6 +19,7 @@ Fate = tuple[str, str, str, str]
 
 
 def place_of(row: Mapping[str, Any]) -> Place:
+    """Returns the place that a row is about."""
     return (
         row["broker"],
         row["address"],
@@ -23,6 +28,7 @@ def place_of(row: Mapping[str, Any]) -> Place:
 
 
 def name_of(row: Mapping[str, Any]) -> Fate:
+    """Returns the place and the fate that a row is about."""
     return *place_of(row), row["fate"]
 
 
@@ -139,7 +145,10 @@ def amount_of(row: Mapping[str, Any]) -> str:
 
 
 def who(row: Plain, clients: Sequence[Plain]) -> str:
-    """Returns the clients that are known, then the usual cause of this fate for the messages of no known client."""
+    """Returns a text: the known clients with their messages, then the usual cause of the fate.
+
+    The cause is left out where the clients account for all messages.
+    """
     texts = [f"{client['client']} {amount_of(client)}" for client in clients]
     without_client = row["messages"] - sum(client["messages"] for client in clients)
     cause = CAUSES.get(row["fate"], "")

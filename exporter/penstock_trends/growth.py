@@ -11,10 +11,13 @@ from penstock_trends.pieces import middle, spread
 
 Series = NDArray[np.float64]
 WEEKS: Final = 12
+"""Weeks at the end of the history, whose growth is measured."""
 LEAST_WEEKS: Final = 3
+"""Weeks, below which growth is not known."""
 SIGMAS: Final = 2.4
+"""Standard errors in half an interval of 95 %."""
 WIDER: Final = 1.4
-"""As days that follow each other are alike."""
+"""Factor of an interval, as days that follow each other are alike: they say less than as many independent days."""
 MOST_MEMORY: Final = 0.8
 """Correlation of a week with the one before it, beyond which it is not believed."""
 
@@ -27,7 +30,7 @@ class Growth:
         per_week: Most likely.
         low: With 95 % confidence it is not less.
         high: With 95 % confidence it is not more.
-        weeks: In which it was seen.
+        weeks: Since the last jump of level.
     """
 
     per_week: float = np.nan
@@ -42,7 +45,7 @@ class Growth:
 
 
 def growth(daily: Series) -> Growth:
-    """The growth since the last jump of level.
+    """The growth a week since the last jump of level, with its interval; not known for fewer than LEAST_WEEKS weeks.
 
     daily: (days,) Totals, oldest first; NaN where a day was not seen whole.
     """
@@ -63,7 +66,7 @@ def growth(daily: Series) -> Growth:
 
 
 def since_last_jump(daily: Series) -> Series:
-    """The days at the present level."""
+    """The days since the last jump: those at the present level."""
     jumps = change_points(daily)
     if not jumps:
         return daily
@@ -71,15 +74,23 @@ def since_last_jump(daily: Series) -> Series:
 
 
 def logs_by_week(daily: Series) -> Series:
-    """(weeks, 7) Logarithms of the totals, the last week whole; NaN where a day had no traffic or is not known."""
+    """(weeks, 7) Logarithms of the totals; NaN where a day had no traffic or is not known.
+
+    A week ends with the last day, so the first one may begin before the first day.
+    """
     before_first = np.full(-len(daily) % 7, np.nan)
     by_week = np.concatenate([before_first, daily]).reshape(-1, 7)
     return np.log(np.where(by_week > 0, by_week, np.nan))
 
 
 def slope_between_weeks(logs: Series) -> float:
-    """The median growth a week between each two equal weekdays; NaN without any pair."""
-    earlier, later = np.triu_indices(len(logs), 1)
+    """The median slope, a week, between all pairs of equal weekdays; NaN without any pair.
+
+    A median is not moved by single days, and equal weekdays need no rhythm.
+
+    logs: (weeks, 7).
+    """
+    earlier, later = np.triu_indices(len(logs), 1)  # each pair of weeks once
     weeks_between = (later - earlier)[:, None]
     slopes = (logs[later] - logs[earlier]) / weeks_between
     return middle(slopes.ravel())
@@ -103,6 +114,10 @@ def means_by_week(residuals: Series) -> Series:
 def error_of_slope(residuals: Series, week_means: Series) -> float:
     """How far the growth a week may be off with 95 % confidence, as a logarithm.
 
+    The error of a slope through `count` points a week apart is their deviation times
+    the root of 12 / (count³ - count). It is larger where a week is like the one before
+    it: then the weeks are not independent.
+
     Args:
         residuals: (weeks, 7) Logarithms without growth.
         week_means: (known weeks,) The mean of each.
@@ -120,7 +135,10 @@ def error_of_slope(residuals: Series, week_means: Series) -> float:
 
 
 def deviation_of_weeks(residuals: Series) -> float:
-    """The standard deviation of the mean of a week."""
+    """The standard deviation of the mean of a week, from that of its days.
+
+    residuals: (weeks, 7) Logarithms without growth; NaN is unknown.
+    """
     is_seen = np.isfinite(residuals)
     of_days = max(
         spread(residuals),
@@ -133,6 +151,6 @@ def deviation_of_weeks(residuals: Series) -> float:
 def memory_of(week_means: Series) -> float:
     """The correlation of a week with the one before it, from 0 to MOST_MEMORY."""
     distances = week_means - week_means.mean()
-    power = max(float(distances @ distances), 1e-12)
+    power = max(float(distances @ distances), 1e-12)  # never 0
     correlation = distances[1:] @ distances[:-1] / power
     return float(np.clip(correlation, 0.0, MOST_MEMORY))

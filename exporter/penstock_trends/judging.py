@@ -1,4 +1,8 @@
-"""One unit of a back-test, in a Spark worker: raw rows → polls → the live rules → episodes."""
+"""One unit of a back-test, in a Spark worker: raw rows → polls → the live rules → reports of conditions.
+
+A unit is a span of time of one broker, or of a part of its addresses, as JSON. The rules need some time before they say
+what a live agent would: so each unit begins with a warm-up, whose polls are judged and whose reports are left out.
+"""
 
 import json
 import pickle
@@ -42,7 +46,7 @@ Hours = dict[tuple[str, str], Files]
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Seconds since 1970; the end is not in it."""
+    """A span of time, in seconds since 1970; `end` is no longer in it."""
 
     begin: float
     end: float
@@ -69,7 +73,7 @@ def judge_units(
 def judge_unit(
     store: Store, policy: Policy, unit: Mapping[str, Any], warm_up: float
 ) -> list[dict[str, Any]]:
-    """Returns the rows of one unit: reports of conditions, then its hours."""
+    """Returns the rows of one unit: reports of conditions, then one row for each hour with polls (see `hour_row`)."""
     reports: list[dict[str, Any]] = []
     stamps_by_hour: dict[float, list[float]] = defaultdict(list)
     exported = Exported()
@@ -89,7 +93,11 @@ def judge_unit(
 def states_of(
     polls: Iterator[tuple[float, Snapshot]], policy: Policy
 ) -> Iterator[tuple[float, State]]:
-    """Yields the stamp and the state after each poll, as a live agent would have it."""
+    """Yields the stamp of each poll and the state after it, as a live agent would have it.
+
+    polls: interval and snapshot of each. A live agent keeps the last good answer of a
+    broker for some time, depending on the interval; so does this.
+    """
     state = State()
     last_good = LastGood()
     for interval, snapshot in polls:
@@ -102,7 +110,10 @@ def states_of(
 def hour_row(
     broker: str, stamps: Sequence[float], *, is_first_part: bool
 ) -> dict[str, Any]:
-    """Returns the row of an hour. The first part of a broker's addresses counts the polls for all parts."""
+    """Returns the row of an hour: its last poll, and how many polls it has.
+
+    Each part of a broker's addresses has the same polls: only the first counts them.
+    """
     return {
         "broker": broker,
         "stamp": moment(stamps[-1]),
@@ -162,6 +173,7 @@ def windows_within(store: Store, span: Span) -> Iterator[tuple[Files, Span]]:
         length = DAY if hour == ALL_DAY else HOUR
         if not overlap(Span(begin, begin + length), span):
             continue
+        # Rounded up; at least one also where no file has a row.
         count = min(-(-largest(store, files) // ROWS), MOST_WINDOWS) or 1
         edges = [begin + number * length / count for number in range(count + 1)]
         for window in (Span(*pair) for pair in pairwise(edges)):
@@ -171,11 +183,12 @@ def windows_within(store: Store, span: Span) -> Iterator[tuple[Files, Span]]:
 
 
 def overlap(first: Span, second: Span) -> bool:
+    """Returns whether two spans have some time in common."""
     return first.begin < second.end and second.begin < first.end
 
 
 def largest(store: Store, files: Files) -> int:
-    """Returns the number of rows of the kind that has most."""
+    """Returns the number of rows of that kind which has most, over all of its files."""
     rows = [sum(rows_in(store, path) for path in paths) for paths in files.values()]
     return max(rows, default=0)
 
@@ -190,7 +203,10 @@ def intervals_of(polls: Any) -> dict[float, float]:
 def window_tables(
     store: Store, files: Files, unit: Mapping[str, Any], window: Span
 ) -> dict[str, Any]:
-    """Returns the rows of the unit in a span of time, by kind."""
+    """Returns the rows of the unit within a window, by kind.
+
+    Tables of SPLIT_BY have only the part of the addresses that the unit has.
+    """
     everywhere = partial(is_of_unit, unit, window, False)
     in_part = partial(is_of_unit, unit, window, unit["parts"] > 1)
     masks = {BROKER.name: everywhere}
@@ -218,18 +234,18 @@ def is_of_unit(
     )
     chosen = pc.and_(in_window, pc.equal(broker, unit["broker"]))
     if only_addresses:
-        chosen = pc.and_(chosen, mine(table["address"], unit))
+        chosen = pc.and_(chosen, is_in_part(table["address"], unit))
     return chosen
 
 
-def mine(addresses: Any, unit: Mapping[str, Any]) -> Any:
-    """(rows,) True where an address is of the unit's part of them."""
+def is_in_part(addresses: Any, unit: Mapping[str, Any]) -> Any:
+    """(rows,) True where an address belongs to the unit's part of the addresses, by a checksum of its name."""
     column = as_dictionary(addresses)
-    in_part = []
+    belongs = []
     for address in column.dictionary.to_pylist():
         number = zlib.crc32((address or "").encode())
-        in_part.append(number % unit["parts"] == unit["part"])
-    return pa.array(in_part, pa.bool_()).take(column.indices)
+        belongs.append(number % unit["parts"] == unit["part"])
+    return pa.array(belongs, pa.bool_()).take(column.indices)
 
 
 # --- files

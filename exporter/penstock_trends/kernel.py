@@ -4,6 +4,10 @@ Plain numpy, no Spark. Every aggregate merges: minimum, maximum, sum, and counts
 lowest and the highest value of a counter in one life; the increase from one row to the next follows from both
 (`sql/i1.sql`). Where a counter was not known at each poll of the hour, the row also keeps when it was known first and
 last. So the hours of a day depend on its own files alone.
+
+A series is one queue, client, address or broker; `sid` is its number. A life is the time from one restart of its
+counters to the next, and `inc` names it; of a consumer `key` names it. `stamp` is the time of a poll. A group is the
+rows of one series, life and hour: one hourly row is made of it. Rows that ascend by these three are in order.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,7 +34,9 @@ MICRO: Final = 1_000_000
 HOUR: Final = 3600
 BINS_PER_OCTAVE: Final = 8
 MAX_BINS: Final = 8 * 50
+"""Bins of a histogram: up to 2 to the power of 50."""
 PEAK_SECONDS: Final = 300
+"""Of the window, over which the peak of the inflow is measured."""
 PIECE: Final = 2**17
 """Rows that are worked on at once, about."""
 NEVER: Final = 2**62
@@ -109,7 +115,7 @@ def hour_number(stamp: Stamps) -> NDArray[np.int64]:
 
 
 def starts_of(*keys: NDArray[np.int64]) -> Rows:
-    """(groups,) The row at which each group begins, in rows that are sorted by `keys`."""
+    """(groups,) The row at which each group begins: where any key differs from the row before. keys: sorted by."""
     first_key = keys[0]
     if not len(first_key):
         return np.empty(0, np.intp)
@@ -126,7 +132,7 @@ def starts_of_hours(rows: Columns) -> Rows:
 
 
 def sizes_of(starts: Rows, size: int) -> Rows:
-    """(groups,) How many rows each group has. size: rows of all."""
+    """(groups,) How many rows each group has. size: number of all rows."""
     return np.diff(np.append(starts, size))
 
 
@@ -144,7 +150,7 @@ def is_first_of_hour(rows: Columns) -> Mask:
 
 
 def last_true(mask: Mask) -> Rows:
-    """(rows,) The last row up to each one where the mask is True; 0 before the first."""
+    """(rows,) For each row the position of the last row, up to itself, where the mask is True; 0 before the first."""
     row = np.arange(len(mask))
     return np.maximum.accumulate(np.where(mask, row, 0))
 
@@ -152,7 +158,10 @@ def last_true(mask: Mask) -> Rows:
 def by_pieces(
     work: Callable[[Columns], dict[str, Column]], rows: Columns
 ) -> dict[str, Column]:
-    """The columns that `work` makes of the rows, some hours at a time: it needs several times their memory."""
+    """The columns that `work` makes of the rows, about PIECE rows at a time: it needs several times their memory.
+
+    A piece has whole groups, so the result is that of all rows at once.
+    """
     edges = edges_of_pieces(starts_of_hours(rows), len(rows["stamp"]))
     pieces = [
         work({name: column[begin:end] for name, column in rows.items()})
@@ -165,7 +174,14 @@ def by_pieces(
 
 
 def edges_of_pieces(starts: Rows, size: int) -> list[int]:
-    """The begins of the pieces and the end of the last, each about PIECE rows after the one before and a start."""
+    """The row at which each piece begins, and the end of the last one.
+
+    Pieces have about PIECE rows, and each begins where a group begins.
+
+    Args:
+        starts: (groups,) The row at which each group begins.
+        size: Number of all rows.
+    """
     boundaries = np.append(starts, size)
     wished = np.arange(PIECE, size, PIECE)
     inner = boundaries[np.searchsorted(boundaries[:-1], wished)]
@@ -177,11 +193,13 @@ def edges_of_pieces(starts: Rows, size: int) -> list[int]:
 
 
 def of_queues(rows: Columns) -> Columns:
-    """The rows with the gauges that queues have beside those in the files.
+    """The rows with the gauges of queues that are in no file.
 
-    backlog: 1 where messages wait; starved: 1 where they do, and the consumers hold
-    none. quiet: for how long in this hour no message has come; away: for how long
-    messages have waited without a consumer (see `ages`). Others: see `paces`.
+    backlog: 1 where messages wait for consumers that the queue has; starved: 1 where
+    these consumers also buffer none. quiet: seconds in this hour without a message that
+    came; away: seconds in which messages have waited without a consumer (see `ages`);
+    quiet_until, away_until: the second at which such a silence ended. For others see
+    `paces`.
     """
     scheduled = np.nan_to_num(rows["scheduled"])
     has_ready = rows["messages"] - rows["delivering"] - scheduled > 0
@@ -203,7 +221,7 @@ def of_queues(rows: Columns) -> Columns:
 
 
 def last_known(rows: Columns, counter: str) -> Column:
-    """(rows,) A counter; at polls that do not report it, its last known value in the same hour and life."""
+    """(rows,) A counter, with its last known value in the same hour and life at polls that do not report it."""
     values: Column = rows[counter]
     is_known = np.isfinite(values)
     if is_known.all():
@@ -213,15 +231,16 @@ def last_known(rows: Columns, counter: str) -> Column:
 
 
 def ages(rows: Columns, ends: Mask, *, counts: bool) -> tuple[Column, Column]:
-    """(rows,) Seconds since a silence ended last in this hour, or since its first poll; and the second of each end.
+    """(rows,) How long a silence lasts at each row, and the second of the hour at which one ended there.
 
-    Where none ended the second is HOUR.
+    A silence begins when the one before ended; in this hour and life not before the
+    first poll. Where none ended the second is HOUR.
 
     Args:
-        rows: Ascending by series, life and time.
+        rows: In order.
         ends: (rows,) True where a silence ended.
-        counts: An end is seen by the row before, which must be of the same hour and
-            life.
+        counts: Whether an end follows from a difference to the row before, as of a
+            counter: then the first row of an hour and life shows none.
     """
     seconds = rows["stamp"] / MICRO
     hour_begin = np.floor(seconds / HOUR) * HOUR
@@ -314,7 +333,12 @@ class PollSteps:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The steps before each row, that its pace is taken of. begin: (rows,) the row with which they begin."""
+    """For each row the span of polls up to it, over which its pace is measured.
+
+    Attributes:
+        polls: All polls.
+        begin: (rows,) The row with which the span begins; the row itself: it is empty.
+    """
 
     polls: PollSteps
     begin: Rows
@@ -335,7 +359,7 @@ class Window:
 
 
 def working_consumers(rows: Columns) -> Column:
-    """(rows,) Consumers that get messages: of an exclusive queue one at most."""
+    """(rows,) Consumers that get messages: an exclusive queue delivers to one at most."""
     consumers = rows["consumers"]
     return np.where(
         rows["exclusive"] > 0,
@@ -345,14 +369,17 @@ def working_consumers(rows: Columns) -> Column:
 
 
 def has_deep_backlog(rows: Columns, consumers: Column) -> Mask:
-    """(rows,) True where each working consumer has enough to do."""
+    """(rows,) True where the queue has DEEP messages for each working consumer, not counting scheduled ones."""
     due = rows["messages"] - np.nan_to_num(rows["scheduled"])
     is_deep: Mask = (due >= DEEP * consumers) & (consumers > 0)
     return is_deep
 
 
 def settled_messages(rows: Columns, polls: PollSteps) -> Column:
-    """(rows,) Messages that consumers settled since the row before."""
+    """(rows,) Messages that consumers settled since the row before.
+
+    Where a broker does not count acknowledgements: those that left and did not expire.
+    """
     acknowledged = rows["acknowledged"]
     removed = rows["removed"] - np.nan_to_num(rows["expired"])
     settled = np.where(np.isnan(acknowledged), removed, acknowledged)
@@ -373,7 +400,10 @@ def same_consumers_since(rows: Columns, polls: PollSteps) -> Rows:
 def service_seconds(
     window: Window, settled: Column, spent: Column, is_busy: Mask
 ) -> Column:
-    """(rows,) Seconds of a consumer for a message, of busy steps; NaN where too few were.
+    """(rows,) Seconds that a consumer takes for a message, over the busy steps of the window.
+
+    NaN where fewer than FEWEST messages were settled in them, and where they are not
+    most of the window.
 
     Args:
         window: The steps before each row.
@@ -398,7 +428,10 @@ def pace_of_consumer(window: Window, settled: Column, spent: Column) -> Column:
 
 
 def peak_inflow(rows: Columns, polls: PollSteps) -> Column:
-    """(rows,) Messages that came in five minutes; NaN where the hour and life has no row so long before."""
+    """(rows,) Messages that came in PEAK_SECONDS before each row; NaN where its group has no row so long before.
+
+    The window may be a little longer than that: messages are scaled to PEAK_SECONDS.
+    """
     begin = polls.window_begin(PEAK_SECONDS, polls.first)
     added = rows["added"] - rows["added"][begin]
     seconds = polls.seconds - polls.seconds[begin]
@@ -415,10 +448,10 @@ def ratio(part: Column, whole: Column) -> Column:
 
 
 def of_consumers(rows: Columns) -> Columns:
-    """The rows of consumers with further gauges; each consumer has a life of its own.
+    """The rows of consumers, in order, with further gauges; each consumer (`key`) counts as a life of its client.
 
-    settled: messages acknowledged since its poll before, where there is one in the same
-    hour (steps: 1); empty: 1 where it buffers none.
+    settled: messages acknowledged since the last poll of the consumer, if that was in
+    the same hour; steps: 1 if it was; empty: 1 where the consumer buffers none.
     """
     order = np.lexsort((rows["stamp"], rows["key"], rows["sid"]))
     ascending = {name: column[order] for name, column in rows.items()}
@@ -512,6 +545,7 @@ TIERS: Final[Mapping[str, Tier]] = {
     "queue": QUEUE, "broker": BROKER, "consumer": CLIENT, "address": ADDRESS, "fate": FATE,
 }  # fmt: skip
 REDUCE: Final = {"min": np.fmin, "max": np.fmax, "lo": np.fmin, "hi": np.fmax}
+"""How the values of a group are summed up → the function of two values; NaN is left out."""
 
 
 # --- hourly rows
@@ -533,7 +567,7 @@ def hourly(tier: Tier, rows: Columns) -> dict[str, NDArray[Any]]:
 
 
 def hourly_rows(tier: Tier, rows: Columns) -> dict[str, NDArray[Any]]:
-    """The hourly rows of rows that ascend by series, life and time."""
+    """The hourly rows of raw rows that are in order: keys, gauges summed up, bounds of counters, and bins."""
     size = len(rows["stamp"])
     starts = starts_of_hours(rows)
     columns = keys_of_hours(tier, rows, starts)
@@ -656,7 +690,7 @@ def _known_totals(values: Column, starts: Rows) -> Column:
     is_missing = np.isnan(values)
     if not is_missing.any():
         return totals
-    is_unknown = _reduced(np.logical_and, is_missing, starts)
+    is_unknown = _reduced(np.logical_and, is_missing, starts)  # at all polls
     return np.where(is_unknown, np.nan, totals)
 
 
@@ -700,8 +734,9 @@ def of_one_observer(rows: Columns, starts: Rows) -> Mask | None:
     """(rows,) Which rows to keep where several agents watched the same broker; None = all.
 
     True lives of one series never overlap in time: where they do within an hour, agents
-    name the same life differently. The main one stays; of the others the polls outside
-    of its time stay, if these are more than the edges.
+    name the same life differently. The main life stays (see `main_of`). Of the others
+    the polls before and after it stay, if these are more than a tenth of the polls of
+    the hour: then an agent watched alone for a time. Fewer are only the edges.
 
     starts: the first row of each series, life and hour.
     """
@@ -760,13 +795,14 @@ class HourLives:
         return self.end - self.start
 
     def contested(self) -> list[Rows]:
-        """The lives of each series and hour in which some overlap."""
+        """The positions of the lives of one series and hour, for each in which some overlap in time."""
         hour = hour_number(self.first)
         order = np.lexsort((self.first, hour, self.sid))
         before = order[:-1]
         after = order[1:]
         is_same = (self.sid[before] == self.sid[after]) & (hour[before] == hour[after])
         overlaps = is_same & (self.first[after] <= self.last[before])
+        # Lives of one series and hour have one number: it rises by 1 where they differ.
         group = np.cumsum(~is_same)
         group_of_life = np.append(0, group)
         return [
@@ -802,11 +838,12 @@ def bins(values: Column) -> NDArray[np.int64]:
 def histogram(values: Column, starts: Rows, size: int) -> dict[str, NDArray[Any]]:
     """The bins of each group that hold anything, one group after the other.
 
-    hist_at: the bins; hist_n: how many values each holds; hist_len: (groups,) how many
-    bins each group has.
+    hist_at: (bins of all groups,) the bin; hist_n: how many values it holds; hist_len:
+    (groups,) how many bins each group has.
     """
     is_known = ~np.isnan(values)
     group = group_of_rows(starts, size)[is_known]
+    # One number for group and bin: so both are counted at once.
     code, counts = np.unique(
         group * MAX_BINS + bins(values[is_known]),
         return_counts=True,
@@ -836,5 +873,5 @@ def percentile(
     number = float(numbers[order][position])
     if number <= 0:
         return 0.0
-    middle = number - 0.5
+    middle = number - 0.5  # bin 1 is from 1 to 2 ** (1 / BINS_PER_OCTAVE)
     return float(2 ** (middle / BINS_PER_OCTAVE))

@@ -1,4 +1,8 @@
-"""The cheapest cut of a series into straight lines or into levels. Exact, by dynamic programming over all cuts."""
+"""The cheapest cut of a series into straight lines or into levels. Exact, by dynamic programming over all cuts.
+
+A piece is a row of points that one line, or level, describes; a cut is a choice of pieces. More pieces lie closer to
+the points, so each costs a penalty. And robust estimates of level and noise, which single outliers do not move.
+"""
 
 from typing import Final
 
@@ -45,7 +49,7 @@ def cut(
     # best_cost[end]: of all cuts of the points before `end`, the cheapest one. Its last
     # piece begins at last_begin[end].
     best_cost = np.full(size + 1, np.inf)
-    best_cost[0] = -penalty
+    best_cost[0] = -penalty  # the first piece costs none
     last_begin = np.zeros(size + 1, np.int64)
     for end in range(fewest_points, size + 1):
         begins = slice(0, end - fewest_points + 1)
@@ -69,9 +73,10 @@ def begins_up_to(last_begin: Indexes, size: int) -> list[int]:
 
 
 def squares(x: Series, y: Series, *, lines: bool) -> Series:
-    """(points + 1, points + 1) Squared distances from the best line, or level, by begin and end.
+    """(points + 1, points + 1) The sum of squared distances from the best line, or level.
 
-    Row `begin` and column `end`: of the points from `begin` to before `end`.
+    Row `begin` and column `end`: of the points from `begin` to before `end`. It follows
+    from sums alone, as a variance does: Σ(y - mean)² = Σy² - (Σy)² / n.
     """
     each_point = np.ones(len(x))
     count = np.maximum(sums_between(each_point), 1.0)
@@ -163,6 +168,7 @@ def weekday_effect(daily: Series) -> Series:
     if len(daily) < FEWEST_WEEKS * 7:
         return no_effect
     each_day = np.full(7, 1 / 7)
+    # The mean of the seven days about each day, but for the three first and last ones.
     week_means = np.convolve(daily, each_day, mode="valid")
     above = np.full(len(daily), np.nan)
     above[3:-3] = daily[3:-3] - week_means

@@ -79,7 +79,10 @@ def headline(facts: Plain, dated: Sequence[Plain], lost: Sequence[Plain]) -> str
 
 
 def losses_text(week: Plain | None, lost: Sequence[Plain]) -> str:
-    """Returns how many messages were lost in the last week; in all of the history if that is shorter."""
+    """Returns a clause with how many messages were lost in the last week; in all of the history if that is shorter.
+
+    week: sums of the last week; None without a whole week. lost: rows of lost messages.
+    """
     if week:
         count = week["lost"]
         span = "in the last seven days"
@@ -92,7 +95,7 @@ def losses_text(week: Plain | None, lost: Sequence[Plain]) -> str:
 
 
 def flow_text(flow: Plain) -> str:
-    """Returns how many queues missed the flow target."""
+    """Returns a clause with how many queues missed the flow target: the share of time in which messages get on."""
     queues = flow["queues"]
     target = f"the flow target of {100 * flow['target']:.6g} %"
     if not queues:
@@ -103,7 +106,7 @@ def flow_text(flow: Plain) -> str:
 
 
 def changes(facts: Plain) -> list[Plain]:
-    """Returns the sums of the last seven and 28 days beside those of the periods before."""
+    """Returns a row for each sum of CHANGES: that of the last seven and 28 days, each beside the period before."""
     periods = facts["periods"]
     if not periods:
         return []
@@ -127,8 +130,11 @@ def change(periods: Plain, period: str, key: str) -> Plain:
     old = periods.get(f"{period} before", {})
     now = new.get(key)
     before = old.get(key)
-    is_alike = new.get("hours", 0) <= ALIKE * old.get("hours", 0)
-    relative = now / before - 1 if before and is_alike else None
+    # Where queues were seen for longer, more is counted: that is no change.
+    is_comparable = new.get("hours", 0) <= ALIKE * old.get("hours", 0)
+    relative = None
+    if before and is_comparable:
+        relative = now / before - 1
     return {"now": now, "before": before, "change": relative}
 
 
@@ -146,13 +152,17 @@ def limits_of(brokers: Sequence[Plain]) -> list[tuple[Plain, str, Plain]]:
 
 
 def urgency(limit: Plain) -> tuple[int, float]:
-    """Returns the key that sorts limits: those that are met, those with a date, the rest; then the earliest."""
-    order = {"met": 0, "rising": 1}
-    return order.get(limit["state"], 2), limit["low"] or 0.0
+    """Returns the key that sorts limits: those that are met, those with a date, the rest; within these the earliest."""
+    ranks = {"met": 0, "rising": 1}
+    rank = ranks.get(limit["state"], 2)
+    return rank, limit["low"] or 0.0
 
 
 def risks(facts: Plain) -> list[Plain]:
-    """Returns limits that are met or have a date, the earliest first, and missed targets beside those of a month."""
+    """Returns the rows of the table of risks, the earliest first: limits that are met or dated, and missed targets.
+
+    A target that is missed counts like a limit that is met in a month.
+    """
     rows = [
         risk(broker["broker"], broker["owner"], name, limit)
         for broker, name, limit in limits_of(facts["brokers"])
@@ -169,11 +179,12 @@ def risks(facts: Plain) -> list[Plain]:
 
 
 def is_dated(limit: Plain) -> bool:
+    """Returns whether it is known when a limit is met, or whether it is met now."""
     return limit["state"] in ("met", "rising")
 
 
 def risk(where: str, owner: str, name: str, limit: Plain) -> Plain:
-    """Returns the row for a limit that is met or has a date."""
+    """Returns the row for a limit that is met or has a date. name: key of PARTS. where: broker, or address on it."""
     earliest = limit["low"]
     severity = next(name for name, days in SEVERITIES.items() if earliest <= days)
     when = f"is {met_text(limit, limit['now'])}"
@@ -206,9 +217,10 @@ def short_ring(queue: Plain) -> Plain | None:
 
 
 def slow_drain(queue: Plain) -> Plain | None:
-    """Returns the row for a usual high backlog that its consumers need longer for than the target; None for others.
+    """Returns the row for a queue whose high backlog drains more slowly than its target; None for others.
 
-    The time is that without any new message.
+    A high backlog is one that 95 % of the polls do not exceed. The time is the least
+    one: that of a queue to which no message comes meanwhile.
     """
     target = queue["targets"]["drain_target"]
     backlog = queue["messages"]["p95"]
@@ -239,19 +251,22 @@ def missed(queue: Plain, subject: str, when: str, do: str) -> Plain:
 
 
 def place(queue: Plain) -> str:
+    """Returns the name of a queue and of its broker, as texts have them."""
     return f"{queue['queue']} on {queue['broker']}"
 
 
 def more_room(name: str, limit: Plain) -> str:
-    """Returns the advice for a limit, with how long half as much again would last."""
+    """Returns the advice for a limit. If the level rises: also until when a limit half as large again would last."""
     advice = f"Find what grows: {GROWS[name]}; or give it more."
     slope = limit["slope"]
     if limit["state"] == "met" or not slope or slope <= 0:
         return advice
-    days = (1.5 * limit["limit"] - limit["level"]) / slope
+    larger = 1.5 * limit["limit"]
+    days = (larger - limit["level"]) / slope
     until = "for more than a year"
     if days < LONGEST:
-        until = f"until about {day_text(limit['now'] / 86400 + days)}"
+        today = limit["now"] / 86400
+        until = f"until about {day_text(today + days)}"
     return f"{advice} 50 % more would last {until} at the present rate."
 
 
@@ -259,32 +274,40 @@ def more_room(name: str, limit: Plain) -> str:
 
 
 def actions(facts: Plain, lost: Sequence[Plain]) -> list[Plain]:
-    """Returns the settings to change, for the queues that lost most first; then the clients to look at."""
+    """Returns the rows of the table of actions: settings to change, then the three leading stalls.
+
+    The settings of the queues that lost most are first. lost: rows of lost messages,
+    most first.
+    """
     owners = {named(queue): queue["owner"] for queue in facts["queues"]}
     ranks = {named(row): rank for rank, row in enumerate(lost)}
+    without_losses = len(ranks)
     advice = sorted(
         facts.get("advice", []),
-        key=lambda row: ranks.get(named(row), len(ranks)),
+        key=lambda row: ranks.get(named(row), without_losses),
     )
-    rows = []
-    for row in advice:
-        action = row["do"]
-        rows.append(
-            {
-                "what": f"{place(row)}. {row['evidence']}",
-                "owner": owners.get(named(row), ""),
-                "do": action[0].upper() + action[1:],
-            }
-        )
-    rows += [
-        {
-            "what": stall_text(row),
-            "owner": row["owner"],
-            "do": "See what it waits for: section 6.",
-        }
-        for row in facts["stalls"][:3]
-    ]
-    return rows
+    settings = [setting_action(row, owners.get(named(row), "")) for row in advice]
+    stalls = [stall_action(row) for row in facts["stalls"][:3]]
+    return settings + stalls
+
+
+def setting_action(row: Plain, owner: str) -> Plain:
+    """Returns the action for a row of advice on the setting of a queue."""
+    action = row["do"]
+    return {
+        "what": f"{place(row)}. {row['evidence']}",
+        "owner": owner,
+        "do": action[0].upper() + action[1:],
+    }
+
+
+def stall_action(row: Plain) -> Plain:
+    """Returns the action for a row of stalls: conditions of a client or queue."""
+    return {
+        "what": stall_text(row),
+        "owner": row["owner"],
+        "do": "See what it waits for: section 6.",
+    }
 
 
 def stall_text(row: Plain) -> str:
@@ -316,7 +339,7 @@ def not_known(facts: Plain) -> list[str]:
 
 
 def unknown_limits(brokers: Sequence[Plain]) -> list[str]:
-    """Returns one line for all limits whose dates are unknown; none where there is no such."""
+    """Returns one line about the limits for which it is unknown when they are met; no line without any."""
     limits = [
         f"{name} of {broker['broker']}"
         for broker in brokers
@@ -337,7 +360,7 @@ def first_of(texts: Sequence[str]) -> str:
 
 
 def hours_without_counters(queues: Sequence[Plain]) -> list[str]:
-    """Returns one line for the queues whose counters the broker did not always report; none where there is no such."""
+    """Returns one line about the queues whose counters the broker did not always report; no line without any."""
     texts = []
     for queue in queues:
         hours = queue.get("blind_hours", 0)

@@ -2,6 +2,10 @@
 
 Spark works only where something is new. Rows stay in its workers, which write them; names of files and counts come
 back. A day is published by its pointer (`days.py`), last.
+
+A tier is a set of tables: h1 has hourly rows with the lowest and highest value of each counter, i1 has how much each
+counter grew, d1 has the rows of a day. A bucket is one file of a table and day; a series is always in the same one. A
+generation is a name that follows from the files that a day is made of.
 """
 
 import json
@@ -62,7 +66,7 @@ class Rolled:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Where a run reads and writes."""
+    """Where a run reads and writes, and the session of Spark that does it."""
 
     session: Any
     history: Store
@@ -85,7 +89,11 @@ def roll_up(
 
 
 def roll_up_once(job: Job, done: Rolled) -> bool:
-    """Roll up all days with something new; returns whether all files could be read, so that no day has to wait."""
+    """Roll up all days with something new; returns whether all files could be read, so that no day has to wait.
+
+    done: gets the days, files, bytes and rows of this attempt, and the files dated ahead
+    of the clock.
+    """
     every = listed(job.history)
     present = {day: every[day] for day in pointers.plausible(every, time.time())}
     days_ahead = every.keys() - present
@@ -110,7 +118,10 @@ def roll_up_once(job: Job, done: Rolled) -> bool:
 
 
 def listed(history: Store) -> dict[str, dict[str, list[int]]]:
-    """Returns size and mtime of each raw file that counts: day → path → [size, mtime]."""
+    """Returns size and mtime of each raw file of KINDS: day → path → [size, mtime].
+
+    Files that were joined into others are left out.
+    """
     files_by_day: dict[str, dict[str, list[int]]] = defaultdict(dict)
     for entry in current(history):
         kind, day, _ = partition(entry)
@@ -155,7 +166,10 @@ def roll_days(
 
 
 def begun(out: Store, day: str, files: Inputs) -> Pointer:
-    """Returns the pointer of a day that is made again. Without raw files its hours are those of an older version."""
+    """Returns the pointer of a day that is to be made, with its inputs: its raw files.
+
+    A day without any is made of the hours that an older version wrote.
+    """
     inputs = {path: list(size_and_time) for path, size_and_time in files.items()}
     if not inputs:
         inputs = {path: [0, 0] for path in old_files(day) if out.exists(path)}
@@ -217,18 +231,25 @@ def buckets_for(kind: str, made: Pointers) -> int:
 
     It is a power of two, so that a file of fewer buckets holds whole ones of more.
     """
-    sizes = [
-        sum(size for path, (size, _) in inputs if f"kind={kind}/" in path)
-        for inputs in (pointer.inputs.items() for pointer in made.values())
-    ]
-    wanted = 2 ** (max(sizes) // BUCKET_BYTES).bit_length()
+    largest_day = max(bytes_of_kind(kind, pointer) for pointer in made.values())
+    wanted = 2 ** (largest_day // BUCKET_BYTES).bit_length()
     return int(min(wanted, MOST_BUCKETS))
+
+
+def bytes_of_kind(kind: str, pointer: Pointer) -> int:
+    """Returns the size of all raw files of a kind and day."""
+    return sum(
+        size for path, (size, _) in pointer.inputs.items() if f"kind={kind}/" in path
+    )
 
 
 def note(
     kind: str, buckets: int, parts: Sequence[tables.WrittenFile], made: Pointers
 ) -> set[str]:
-    """Enter the written files into the pointers; returns the days of which a raw file disappeared."""
+    """Enter the written files, and the problems of workers, into the pointers.
+
+    Returns the days of which a raw file disappeared.
+    """
     note_files(kind, buckets, parts, made)
     days_to_wait = set()
     for part in parts:
@@ -274,7 +295,11 @@ def table_of(kind: str) -> str:
 
 
 def units_of(kind: str, pointer: Pointer) -> Iterator[dict[str, Any]]:
-    """Yields units of work: the files of one hour, or of the whole day if one of them holds a whole day."""
+    """Yields units of work: the files of one hour, or of the whole day if one of them holds a whole day.
+
+    In that case the same poll may be in two files, and must be read by one worker. Files
+    that an older version wrote are units of their own.
+    """
     by_hour: dict[str, list[str]] = defaultdict(list)
     for path in sorted(pointer.inputs):
         if path.startswith((f"h1/kind={kind}/", f"{kind}/")):
@@ -290,9 +315,10 @@ def units_of(kind: str, pointer: Pointer) -> Iterator[dict[str, Any]]:
 
 
 def refuse(out: Store, made: Pointer, published: Pointer | None) -> bool:
-    """Returns whether a day would lose polls that were counted, as files that held them were removed.
+    """Returns whether a day is not published, as it would lose polls that are counted: files with them were removed.
 
-    It then stays as it was. Files that came late are noted in it, and not read again.
+    The day then stays as it was. Files that came late are noted in its pointer, and not
+    read again.
     """
     if published is None or not would_lose_polls(made, published):
         return False
@@ -324,10 +350,10 @@ def would_lose_polls(made: Pointer, published: Pointer) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """The days of one derivation.
+    """The days of one derivation: i1 and d1 are made of h1.
 
-    ready: their hours are new. work: those, and days after them whose i1 rests on them. before: days of which only
-    the end is needed.
+    ready: days with new hours. work: these, and the days after them whose i1 rests on them: how much a counter grew
+    since its last value follows from the days before. before: days of which only the last values are needed.
     """
 
     ready: Pointers

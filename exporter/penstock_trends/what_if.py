@@ -2,6 +2,9 @@
 traffic. Each piece of advice names the outcome that it would have had.
 
 A replay assumes that producers would not have reacted, and that each of more consumers keeps its pace.
+
+A step is the time from one poll to the next, with the messages that came in it and those that consumers could take. A
+replay goes from step to step with the number of messages in the queue.
 """
 
 from dataclasses import dataclass, replace
@@ -15,9 +18,11 @@ Series = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Policy = Literal["drop", "block", "page"]
 BUSY_POLLS: Final = 50
+"""Steps with a pace, from the last of which the pace of the consumers is taken."""
 UNSEEN: Final = 3.0
 """Times the usual interval, after which a step between two polls is not replayed."""
 RESERVE: Final = 1.1
+"""Times the smallest ring that is good enough, which is advised."""
 KEPT: Final = 0.999
 """Share of the messages, from which a size is good enough."""
 MORE_CONSUMERS: Final = (1.25, 1.5, 2, 3)
@@ -127,6 +132,7 @@ def steps_in_order(
     arrived = np.diff(added)
     taken = np.diff(left)
     before = messages[:-1]
+    # A counter that fell, or that is of another life, began again: what came meanwhile is not known.
     never_fell = (np.diff(inc) == 0) & (arrived >= 0) & (taken >= 0)
     is_whole = never_fell & is_near(seconds)
     follows_whole = np.concatenate([[False], is_whole])[:-1]
@@ -139,7 +145,7 @@ def steps_in_order(
 
 
 def is_near(seconds: Series) -> Mask:
-    """(steps,) True where a step has a length and is no gap."""
+    """(steps,) True where a step has a length and is no gap: it is at most UNSEEN times as long as usual."""
     has_length = seconds > 0
     if not has_length.any():
         return has_length
@@ -151,8 +157,9 @@ def is_near(seconds: Series) -> Mask:
 def capacity(seconds: Series, taken: Series, before: Series, is_whole: Mask) -> Series:
     """(steps,) Messages that the consumers could take in each step.
 
-    Where there were more before it than they took, they never waited: it is the number
-    that they took. Else it is at least their pace in the last such steps.
+    A step is busy where the queue had more messages before it than the consumers took:
+    they never waited for one, so they could take what they took. In other steps they
+    could take at least their pace of late, see `recent_pace`.
 
     Args:
         seconds: (steps,) Length.
@@ -163,6 +170,7 @@ def capacity(seconds: Series, taken: Series, before: Series, is_whole: Mask) -> 
     if not is_whole.any():
         return taken
     is_busy = is_whole & (before > taken)
+    # Messages a second in a good step, and in one of the best.
     often, at_best = np.quantile((taken / seconds)[is_whole], [0.9, 0.99])
     # Chosen by the messages before it, not by those taken: these would be slow steps.
     has_enough = before >= 1.5 * often * seconds
@@ -178,9 +186,15 @@ def capacity(seconds: Series, taken: Series, before: Series, is_whole: Mask) -> 
 
 
 def steps_with_pace(is_busy: Mask, works: Mask) -> NDArray[np.intp]:
-    """The numbers of the steps that show a pace. works: (steps,) True where consumers had enough and took some.
+    """The numbers of the steps that show a pace, ascending.
 
-    A standstill, and the step in which it begins or ends, show none.
+    These are steps in which the consumers work, next to another such step, and busy
+    steps between two. So a standstill, and the step in which it begins or ends, show
+    none.
+
+    Args:
+        is_busy: (steps,) True where consumers never waited for a message.
+        works: (steps,) True where consumers had enough messages and took some.
     """
     worked_before = np.append(False, works[:-1])
     works_after = np.append(works[1:], False)
@@ -190,7 +204,9 @@ def steps_with_pace(is_busy: Mask, works: Mask) -> NDArray[np.intp]:
 
 
 def recent_pace(seconds: Series, taken: Series, paced: NDArray[np.intp]) -> Series:
-    """(steps,) Messages a second in the last BUSY_POLLS paced steps up to each one, or in the first paced step.
+    """(steps,) Messages a second in the last BUSY_POLLS paced steps up to each step.
+
+    Before the first paced step it is the pace of that one.
 
     paced: the numbers of the steps that show a pace.
     """
@@ -215,7 +231,11 @@ def sums_from_0(values: Series) -> Series:
 
 
 def replay(steps: Steps, setting: Setting) -> Outcome:
-    """The outcome of a setting; 80,000 steps take 50 ms."""
+    """The outcome of a setting: the queue is followed step by step with it. 80,000 steps take 50 ms.
+
+    A limit that drops is a ring; one that blocks keeps messages outside of the queue;
+    one that pages loses none, and it is counted how many messages are over it.
+    """
     steps = replace(
         steps,
         came=steps.came * setting.traffic,
@@ -293,7 +313,9 @@ def course_of(steps: Steps, ring: float, gate: float) -> Course:
 
 
 def longest_drain(steps: Steps, depth: Series) -> float:
-    """The longest time, in seconds, after whose steps the queue holds more than one step takes.
+    """The longest time, in seconds, with more messages after each step than the consumers could take in it.
+
+    Where a step does not go on from the one before, the time begins again.
 
     depth: (steps,) Messages after the step.
     """
@@ -317,7 +339,7 @@ def longest_drain(steps: Steps, depth: Series) -> float:
 
 
 def total(values: Series) -> float:
-    """The sum, added up step by step; 0 without any."""
+    """The sum, added up one by one (numpy's sum rounds otherwise); 0 without any."""
     return float(np.cumsum(values)[-1]) if len(values) else 0.0
 
 
@@ -342,10 +364,11 @@ class Advice:
 
 
 def better_ring(steps: Steps, present: float) -> Advice | None:
-    """The smallest ring that would have lost at most a thousandth; None where the present one lost no more than that.
+    """The smallest ring that would have lost at most a thousandth, with RESERVE; None where the present one did so.
 
-    No size helps where a backlog without a bound would still exist at the end: more
-    comes than leaves.
+    It is searched between the present size and the peak without a ring, by halves. No
+    size helps where more comes than leaves: without a ring, at least half of the peak
+    would still wait at the end.
     """
     now = replay(steps, Setting(ring=present))
     bearable = (1 - KEPT) * now.came
@@ -392,7 +415,7 @@ def numbers_above(count: int) -> list[int]:
 
 
 def rounded(value: float) -> int:
-    """The value, rounded up to two digits."""
+    """The value, rounded up to two digits and zeros, as 1300 for 1234."""
     digits = len(str(int(value)))
     unit = 10 ** max(digits - 2, 0)
     return int(-(-value // unit) * unit)
