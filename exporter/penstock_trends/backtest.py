@@ -122,7 +122,13 @@ def backtest(
 
 
 def polls_by_broker(session: Any, rows: Any) -> dict[str, int]:
-    """How many polls of each broker were judged. Makes the view `polls`, by which `episodes` knows when polls end."""
+    """How many polls of each broker were judged.
+
+    It also makes the view `polls`, from which the query of `episodes` knows until when
+    each broker was polled.
+
+    rows: of SCHEMA; those without a condition are about hours.
+    """
     polled = rows.where("condition IS NULL").selectExpr("broker", *POLLED, "polls")
     polled.createOrReplaceTempView("polls")
     counts = session.sql(
@@ -142,7 +148,11 @@ def reports_of_agent(session: Any, history: Store, hours: Hours, span: Span) -> 
 
 
 def episodes(session: Any, reports: Any) -> list[Episode]:
-    """The episodes of reports, sorted; by the query of the trends, for the polls in the view `polls`."""
+    """The episodes of conditions, sorted, made of their reports.
+
+    The query is that of the trends. It reads the views `condition` (the reports) and
+    `polls` (see `polls_by_broker`).
+    """
     reports.createOrReplaceTempView("condition")
     rows = session.sql(tables.sql("episodes", unseen=UNSEEN)).collect()
     return sorted(map(episode_of, rows), key=astuple)
@@ -177,6 +187,7 @@ def within(span: Span, whole: Span) -> Span:
 def span_of(history: Store, hours: Hours) -> Span:
     """The time from the first poll to just after the last; empty without any."""
     files = list(hours.values())
+    # The first and the last hour are enough.
     paths = [
         path for hour in files[:1] + files[-1:] for path in hour.get(BROKER.name, [])
     ]
@@ -184,13 +195,15 @@ def span_of(history: Store, hours: Hours) -> Span:
     stamps = rows["stamp"].cast(pa.int64()).to_pylist()
     if not stamps:
         return Span(0.0, 0.0)
-    return Span(min(stamps) / 1e6, max(stamps) / 1e6 + 1e-6)
+    return Span(
+        min(stamps) / 1e6, max(stamps) / 1e6 + 1e-6
+    )  # a span is without its end
 
 
 def units_of(
     history: Store, hours: Hours, span: Span, plan: BacktestPlan
 ) -> Iterator[dict[str, Any]]:
-    """A unit for each broker, part and slice."""
+    """Yields a unit of work for each broker, slice of time and part of its addresses, see `judging.judge_units`."""
     kinds = kinds_by_broker(history, hours)
     sizes = queues_by_broker(history, hours, span)
     slices = slices_of(span, plan.slice * DAY)
@@ -218,7 +231,7 @@ def slices_of(span: Span, seconds: float) -> list[Span]:
 
 
 def parts_of_broker(kind: str, queues: int, plan: BacktestPlan) -> int:
-    """In how many parts the addresses of a broker are judged."""
+    """The number of parts in which the addresses of a broker are judged: as planned, else by its number of queues."""
     if kind != "artemis":
         # An OpenMQ connection shares one limit among its destinations: they are judged together.
         return 1
@@ -238,7 +251,7 @@ def kinds_by_broker(history: Store, hours: Hours) -> dict[str, str]:
 
 
 def queues_by_broker(history: Store, hours: Hours, span: Span) -> dict[str, int]:
-    """How many queues each broker has in the last hour of a span of time."""
+    """How many queues each broker has in the last hour of a span of time, or in the last day that is one group."""
     in_span = [
         files
         for (day, hour), files in hours.items()

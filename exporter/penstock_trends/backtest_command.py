@@ -99,7 +99,13 @@ def lines_of(result: "BacktestResult") -> list[BacktestLine]:
 
 
 def line_of(condition: str, episodes: "list[Episode]", then: int) -> BacktestLine:
-    """The line of a condition. then: how often the agent raised it."""
+    """The line of a condition.
+
+    Args:
+        condition: Its name.
+        episodes: By the given rules.
+        then: How often the agent raised it at the time.
+    """
     seconds = [episode.seconds for episode in episodes]
     queues = {(episode.broker, episode.address, episode.queue) for episode in episodes}
     return BacktestLine(
@@ -115,7 +121,7 @@ def line_of(condition: str, episodes: "list[Episode]", then: int) -> BacktestLin
 
 
 def alarming(episode: "Episode") -> bool:
-    """Whether its alert would have fired."""
+    """Whether the alert for an episode would have fired: it is more than a notice and lasted for ALERT_FOR."""
     return episode.severity != "info" and episode.seconds >= ALERT_FOR
 
 
@@ -143,7 +149,7 @@ def as_lines(result: "BacktestResult") -> list[str]:
 
 
 def table_of(conditions: list[BacktestLine]) -> list[str]:
-    """The conditions below a head, in columns."""
+    """The lines of a table: a head, then one line for each condition, in columns of equal width."""
     head = (
         "condition",
         "times",
@@ -182,7 +188,7 @@ def cells_of(line: BacktestLine) -> tuple[str, ...]:
 def places(
     episodes: "Sequence[Episode]",
 ) -> list[tuple[tuple[str, ...], tuple[int, float]]]:
-    """How often and how long, by broker, queue, client and condition, the longest first."""
+    """For each broker, queue, client and condition the number of its episodes and their seconds, the longest first."""
     seconds_at: dict[tuple[str, ...], list[float]] = defaultdict(list)
     for episode in episodes:
         place = (episode.broker, episode.queue, episode.client, episode.condition)

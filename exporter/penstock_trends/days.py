@@ -59,7 +59,7 @@ class Pointer:
 
     @property
     def end(self) -> int:
-        """Up to when the day is complete, in seconds since 1970: its start while its last hour is not there."""
+        """Up to when the day is complete, in seconds since 1970: its end; its start while its last hour is missing."""
         return self.start + DAY if self.is_complete else self.start
 
     @property
@@ -83,8 +83,10 @@ class Pointer:
     def is_dirty(self, now: Inputs) -> bool:
         """Whether the day is to be made again: a file is new or has changed.
 
-        A day of an older kernel is, too, while all of its files are there. A file that is gone (retention) makes no
-        day dirty.
+        A day that an older kernel made is made again, too, while all of its files exist. A file that was removed (by
+        retention) does not make a day dirty: its polls are counted already.
+
+        now: the raw files that exist.
         """
         if self.kernel < VERSION and self.inputs.keys() <= now.keys():
             return True
@@ -121,9 +123,10 @@ def load(out: Store, days: Iterable[str]) -> Pointers:
 
 
 def plausible(days: Iterable[str], now: float) -> list[str]:
-    """Returns the days without those of a clock that was set ahead.
+    """Returns the days, ascending, up to the first that is implausible: a clock was set ahead when it was recorded.
 
-    These are in the future, and not right after a day before them.
+    A day is implausible if it is in the future and does not follow right on the one
+    before it. now: seconds since 1970.
     """
     kept: list[str] = []
     for day in sorted(days):
@@ -152,7 +155,7 @@ def publish(out: Store, pointer: Pointer) -> None:
 
 
 def generation(*parts: object) -> str:
-    """Returns a name that follows from the parts something is made of."""
+    """Returns a name that follows from the parts that something is made of: equal parts give the same name."""
     text = json.dumps(parts, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -41,7 +41,10 @@ def check_environment(
 
 
 def check_user(user: int) -> None:
-    """Hadoop, which Spark logs in with, asks the system for the name and the home of its user."""
+    """Raise NoSpark where the user has no name on this machine. user: its number.
+
+    Hadoop, which Spark logs in with, asks the system for the name and home of its user.
+    """
     try:
         pwd.getpwuid(user)
     except KeyError:
@@ -52,7 +55,12 @@ def check_user(user: int) -> None:
 
 
 def check_spark_home(home: str, spark_version: str) -> None:
-    """The Spark that SPARK_HOME names is started in place of the one that pyspark brings."""
+    """Raise NoSpark where SPARK_HOME names no Spark, or one of another version than pyspark: it would be started.
+
+    Args:
+        home: SPARK_HOME; empty where it is not set: then the Spark of pyspark is started.
+        spark_version: Of pyspark.
+    """
     if not home:
         return
     home_version = version_of_spark(Path(home))
@@ -68,7 +76,7 @@ def check_spark_home(home: str, spark_version: str) -> None:
 
 
 def version_of_spark(home: Path) -> str | None:
-    """By the name of its core library; None: there is none."""
+    """The version of the Spark in a directory, by the name of its core library; None where there is no such."""
     for library in (home / "jars").glob("spark-core_*.jar"):
         match = SPARK_LIBRARY.search(library.name)
         if match is not None:
@@ -82,7 +90,11 @@ def minor_version(version: str) -> tuple[str, ...]:
 
 
 def check_java(environment: Mapping[str, str], spark_version: str) -> None:
-    """That of JAVA_HOME, else the first on the PATH, as Spark's own scripts choose it."""
+    """Raise NoSpark where Spark would start no Java, or one that is too old.
+
+    As Spark's own scripts, it takes the Java of JAVA_HOME, else the first one on the
+    PATH.
+    """
     home = environment.get("JAVA_HOME", "")
     if home:
         name = f"JAVA_HOME={home}"
@@ -99,7 +111,7 @@ def check_java(environment: Mapping[str, str], spark_version: str) -> None:
 
 
 def java_of_home(home: str) -> Path:
-    """Raises NoSpark where it cannot be run."""
+    """The program `java` of a JAVA_HOME. Raises NoSpark where it cannot be run."""
     java = Path(home, "bin", "java")
     if os.access(java, os.X_OK):
         return java
@@ -110,7 +122,7 @@ def java_of_home(home: str) -> Path:
 
 
 def java_of_path(path: str | None) -> Path:
-    """Raises NoSpark where there is none."""
+    """The first `java` on a PATH. Raises NoSpark where there is none."""
     java = shutil.which("java", path=path)
     if java is not None:
         return Path(java)
@@ -120,7 +132,10 @@ def java_of_path(path: str | None) -> Path:
 
 
 def java_version(java: Path) -> int | None:
-    """By the file `release` of its directory: starting it takes as long as a part of the job. None: it does not say."""
+    """The version of a Java, by the file `release` of its directory; None where that does not say.
+
+    To ask Java itself would take as long as a part of the job.
+    """
     home = java.resolve().parents[1]
     try:
         text = (home / "release").read_text(errors="replace")
@@ -131,7 +146,10 @@ def java_version(java: Path) -> int | None:
 
 
 def check_worker_python(python: str) -> None:
-    """What a worker gets was pickled by this Python, and is read by that of PYSPARK_PYTHON."""
+    """Raise NoSpark where workers would run another version of Python: they could not read what this one pickles.
+
+    python: PYSPARK_PYTHON; empty where it is not set: then it is this Python.
+    """
     if python in ("", sys.executable):
         return
     own_version = "{}.{}".format(*sys.version_info[:2])

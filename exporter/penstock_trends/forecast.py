@@ -24,9 +24,8 @@ Model = Callable[[Series, int], Series]
 """Hourly values without gaps, hours ahead → (hours ahead,)."""
 
 DAY: Final = 24
-"""Hours."""
 WEEK: Final = 168
-"""Hours."""
+"""A day and a week, in hours."""
 ORIGINS: Final = 8
 """Most origins of a back-test."""
 SHARPNESS: Final = 5.0

@@ -104,7 +104,10 @@ def run(
 
 
 def generations_of(window: Pointers, wanted: Wanted, rolled: Rolled) -> dict[str, str]:
-    """Returns names that differ from those of the last run where its report does: by day, and for the settings."""
+    """Returns a name for each day and one for the settings; if none differs from the last run, its report is right.
+
+    A name follows from the files that a day is made of, see `days.generation`.
+    """
     names = {
         day: generation(VERSION, pointer.generation, pointer.increases)
         for day, pointer in window.items()
@@ -195,7 +198,7 @@ def write_report(target: Store, facts: Plain) -> None:
 
 
 def report_facts(made: Tables, wanted: Wanted) -> Plain:
-    """Returns the facts of the report, the forecasts and the gauges: rows of what leads, and sums of the rest."""
+    """Returns the facts, of which report, forecasts and gauges are made: rows of leading queues, and sums over all."""
     days = list(made.window)
     facts: Plain = {
         "version": VERSION,
@@ -231,7 +234,11 @@ def report_facts(made: Tables, wanted: Wanted) -> Plain:
 
 
 def unread_files(window: Pointers) -> dict[str, str]:
-    """Returns the raw files that are not counted, or not in full, and why."""
+    """Returns the raw files that are not counted, or not in full, and why.
+
+    A file with several reasons has the last of: damaged, came late, some numbers left
+    out.
+    """
     reasons: dict[str, str] = {}
     for pointer in window.values():
         reasons |= pointer.damaged
@@ -251,7 +258,11 @@ def add_owners(facts: Plain, wanted: Wanted) -> None:
 
 @contextlib.contextmanager
 def locked(out: Store) -> Iterator[None]:
-    """One run at a time. On an object store the scheduler must see to that (concurrencyPolicy: Forbid)."""
+    """Hold the lock of a directory, so that one job runs at a time. Raises JobError where another has it.
+
+    On an object store there is no lock: the scheduler must see to it
+    (concurrencyPolicy: Forbid).
+    """
     if not out.local:
         yield
         return
@@ -280,9 +291,10 @@ def days_within(days: Sequence[str]) -> list[str]:
 
 
 def finish_forecasts(queues: Sequence[Plain]) -> None:
-    """Give the forecasts their intervals, from the errors of the whole fleet.
+    """Give the forecasts their intervals, in place: `low` and `high` take the place of `scores` and `scale`.
 
-    The workers have made the rest, which needs one series only.
+    How many scales wide an interval is follows from the errors of the whole fleet. All
+    else needs one series only, and was made by workers.
     """
     for measure in ("added", "messages"):
         forecasts = [queue["forecasts"][measure] for queue in queues]
@@ -309,7 +321,7 @@ def forecast_table(queues: Sequence[Plain]) -> Any:
 
 
 def forecast_rows(queue: Plain, measure: str, forecast: Plain) -> Iterator[Plain]:
-    """Yields a row for each hour ahead."""
+    """Yields the rows of FORECASTS for one forecast, one for each hour ahead. measure: messages, or added."""
     for hour, value in enumerate(forecast["values"]):
         yield {
             **_labels(queue),
@@ -380,15 +392,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def share(percent: str) -> float:
+    """Returns a share from the text of a percentage."""
     return float(percent) / 100
 
 
 def summary(facts: Plain, out: str) -> str:
+    """Returns the line that ends a run, for people."""
     window = facts["window"]
     return f"{facts['fleet']['queues']} queues, {window['days']} days, {window['rolled']} of them new: {out}/{REPORT}"
 
 
 def say(text: str) -> None:
+    """Print a line to standard error; characters that could steer a terminal are made visible."""
     print(visible(text), file=sys.stderr, flush=True)
 
 
@@ -418,12 +433,13 @@ def gauges(facts: Plain, now: float) -> Plain:
 
 
 def _labels(queue: Plain, **more: str) -> dict[str, str]:
+    """Returns the labels of a queue in /metrics, and more."""
     names = ("broker", "address", "queue")
     return {name: queue[name] for name in names} | more
 
 
 def _forecasts(queue: Plain) -> list[Plain]:
-    """Returns the most messages within each of the horizons: expected, and bounds."""
+    """Returns a row for each horizon and bound: the most messages of any hour within it; none of a poor forecast."""
     forecast = queue["forecasts"]["messages"]
     if not forecast or not forecast["shown"]:
         return []
@@ -439,7 +455,7 @@ def _forecasts(queue: Plain) -> list[Plain]:
 
 
 def _queue(queue: Plain) -> list[Plain]:
-    """Returns growth and losses of a queue; no row where both are unknown."""
+    """Returns one row with growth and losses of a queue; no row where both are unknown."""
     values = {}
     if queue["traffic"]["clear"]:
         values["growth"] = queue["traffic"]["per_week"]
@@ -451,6 +467,7 @@ def _queue(queue: Plain) -> list[Plain]:
 
 
 def _limits(broker: Plain) -> list[Plain]:
+    """Returns two rows for each limit of a broker: when it is met at the earliest, and at the latest."""
     rows = []
     for name, limit in sorted(broker["limits"].items()):
         labels = {"broker": broker["broker"], "limit": name}
@@ -459,6 +476,7 @@ def _limits(broker: Plain) -> list[Plain]:
 
 
 def _address_limit(limit: Plain) -> list[Plain]:
+    """Returns two rows for a limit of an address: when it is met at the earliest, and at the latest."""
     labels = {
         "broker": limit["broker"],
         "address": limit["address"],
@@ -468,7 +486,10 @@ def _address_limit(limit: Plain) -> list[Plain]:
 
 
 def _bounds(table: str, labels: dict[str, str], low: Any, high: Any) -> list[Plain]:
-    """low, high: days from now, "never", None where it is not known."""
+    """Returns a row for the earliest and one for the latest time until a limit is met; none for an unknown time.
+
+    low, high: days from now; "never"; None where it is not known.
+    """
     return [
         {
             "table": table,

@@ -72,10 +72,12 @@ def templates() -> Any:
 
 
 def number_text(value: float | None) -> str:
+    """Returns a number as text, short; UNKNOWN for None."""
     return UNKNOWN if value is None else charts.short_number(value)
 
 
 def percent_text(share: float | None) -> str:
+    """Returns a share as percent; UNKNOWN for None."""
     return UNKNOWN if share is None else f"{100 * share:.1f} %"
 
 
@@ -206,11 +208,13 @@ def deepest(queues: Sequence[Plain]) -> list[Plain]:
 
 
 def depth(queue: Plain) -> tuple[float, float]:
+    """Returns the key that sorts queues by depth: the count that 95 % of polls do not exceed, then the highest."""
     messages = queue["messages"]
     return messages["p95"] or 0, messages["peak"]
 
 
 def fastest_growing(queues: Sequence[Plain]) -> list[Plain]:
+    """Returns the queues whose traffic clearly grows or shrinks, the fastest growing first."""
     growing = [queue for queue in queues if queue["traffic"]["clear"]]
     return sorted(growing, key=lambda queue: -queue["traffic"]["per_week"])[:TOP]
 
@@ -231,6 +235,7 @@ def unusual_weeks(queues: Sequence[Plain]) -> list[Plain]:
 
 
 def busiest(queues: Sequence[Plain]) -> list[Plain]:
+    """Returns the queues with the most messages added."""
     used = [queue for queue in queues if queue["added"]]
     return sorted(used, key=lambda queue: -queue["added"])[:TOP]
 
@@ -274,7 +279,10 @@ def idle(queues: Sequence[Plain]) -> list[Plain]:
 
 
 def models(queues: Sequence[Plain]) -> Plain:
-    """Returns how good the forecasts were in their back-test."""
+    """Returns how many forecasts were made and are shown, and how good the shown ones were in their back-test.
+
+    mase, naive: medians of the errors of the forecast, and of the seasonal naive.
+    """
     made = [
         forecast
         for queue in queues
@@ -291,6 +299,7 @@ def models(queues: Sequence[Plain]) -> Plain:
 
 
 def median_of(rows: Sequence[Plain], column: str) -> float | None:
+    """Returns the median of a column; None without rows."""
     if not rows:
         return None
     return float(median(row[column] for row in rows))
@@ -318,6 +327,7 @@ def broker_view(facts: Plain, broker: Plain) -> Plain:
 
 
 def of_broker(rows: Sequence[Plain], broker: str) -> list[Plain]:
+    """Returns the rows about one broker."""
     return [row for row in rows if row["broker"] == broker]
 
 
@@ -369,7 +379,11 @@ def daily_band(forecast: Plain, begin: float) -> list[tuple[float, float, float]
 
 
 def limit_charts(brokers: Sequence[Plain]) -> list[Plain]:
-    """Returns the charts of limits with their texts, the most urgent first."""
+    """Returns the charts of limits with their texts, the most urgent first.
+
+    `urgent` is True where the page of the fleet shows the chart: the limit is met or has
+    a date, or there are FEW brokers at most.
+    """
     return [
         limit_chart(broker, name, limit)
         | {"urgent": is_dated(limit) or len(brokers) <= FEW}

@@ -299,6 +299,7 @@ class Tables:
         return self.session.sql(tables.sql("series", labels=", ".join(last_labels)))
 
     def _facts(self, kind: str) -> Any:
+        """Returns a DataFrame with the facts and labels of each series of a kind."""
         return self._labelled(kind, facts.facts(self.session, self.source, kind))
 
     def _limits(self, brokers: Any) -> Any:
@@ -307,6 +308,7 @@ class Tables:
         return rows.selectExpr("sid", "kind", "broker", "address", "inline(limits)")
 
     def _flow(self) -> Any:
+        """Returns for each queue how long it was seen in the last FLOW_WEEKS weeks, and how long without flow."""
         query = tables.sql(
             "flow",
             begin=self.until - FLOW_WEEKS * WEEK_SECONDS,
@@ -339,6 +341,7 @@ class Tables:
         return episodes.where(f"condition NOT LIKE '{INCIDENT}%'")
 
     def _fates(self) -> Any:
+        """Returns for each day and place how many messages had which fate, and by which client."""
         fate_tables = tables.TierTables("fate")
         increases = self._frame("i1/kind=fate", fate_tables.increases)
         increases.createOrReplaceTempView("i1")
@@ -348,6 +351,7 @@ class Tables:
 
 
 def plain_rows(frame: Any) -> list[Plain]:
+    """Returns the rows of a DataFrame as dicts."""
     return [row.asDict() for row in frame.collect()]
 
 

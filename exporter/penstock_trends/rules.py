@@ -10,7 +10,7 @@ from penstock_trends.wanted import Wanted
 
 
 def policies_of(config: Config) -> Mapping[str, Policy]:
-    """By broker; "" for those that the file does not name."""
+    """The policy of each broker, by its name; that under "" is for brokers which the file does not name."""
     other = Policy(
         "", rules=config.compiled_rules(), constants=config.judgement.compiled()
     )
@@ -20,5 +20,10 @@ def policies_of(config: Config) -> Mapping[str, Policy]:
 
 
 def wanted_of(rules: Path, flow_target: float) -> Wanted:
-    """rules: a configuration. flow_target: a share. Raises ConfigError."""
+    """The settings of operators in a configuration, for the report. Raises ConfigError.
+
+    Args:
+        rules: Path of the configuration.
+        flow_target: Share of the time in which messages should get on.
+    """
     return Wanted(policies_of(load_rules(rules)), flow_target)

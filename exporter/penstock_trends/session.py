@@ -50,10 +50,14 @@ Work = Callable[[Iterator[Any]], Iterator[Any]]
 def spark_session(
     master: str | None = None, settings: Mapping[str, str] | None = None
 ) -> Any:
-    """A session with the settings that the jobs need. master: None = what spark-submit says, else embedded.
+    """The session of Spark with the settings that the jobs need; under spark-submit its session.
 
-    settings: of Spark, by name; they win over flags of spark-submit, and these over the defaults here. Raises
-    PenstockError where something is missing that it needs.
+    Raises PenstockError where something is missing that Spark needs.
+
+    Args:
+        master: URL of a cluster; None: the one of spark-submit, else embedded.
+        settings: Of Spark, by name. They win over flags of spark-submit, and these over
+            the defaults here.
     """
     # Workers would otherwise take the first python3 on the PATH, which need not have pyarrow.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -79,7 +83,10 @@ def spark_session(
 
 
 def set_queries(session: Any, settings: Mapping[str, str]) -> None:
-    """Set what the queries need, where neither these settings nor those of spark-submit say otherwise."""
+    """Set QUERIES, which the queries need, where neither `settings` nor spark-submit has another value.
+
+    The time zone is always UTC: days of the tables are those of UTC.
+    """
     configured = {name for name, _ in session.sparkContext.getConf().getAll()}
     for name in QUERIES.keys() - configured - settings.keys():
         session.conf.set(name, QUERIES[name])
@@ -196,14 +203,21 @@ def settings_in(file: Path) -> dict[str, str]:
 
 
 def description(session: Any) -> str:
-    """Version, master and driver memory, for people."""
+    """Returns a text with version, master and driver memory of a session."""
     context = session.sparkContext
     memory = context.getConf().get("spark.driver.memory", "1g, Spark's default")
     return f"Spark {session.version} at {context.master}, driver memory {memory}"
 
 
 def spread(session: Any, units: Sequence[str], function: Work, schema: Any) -> Any:
-    """A DataFrame of `schema` (Arrow): `function` over texts that name the work."""
+    """Returns a DataFrame with the rows that workers make of units of work.
+
+    Args:
+        session: Of Spark.
+        units: Texts; each names a piece of work.
+        function: Makes rows of batches with one column of units, in a worker.
+        schema: Of the rows, an Arrow schema.
+    """
     from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 - only where Spark is
 
     if not units:
@@ -219,11 +233,16 @@ def spread(session: Any, units: Sequence[str], function: Work, schema: Any) -> A
 def of_numbers(
     units: list[str], function: Work, batches: Iterator[Any]
 ) -> Iterator[Any]:
-    """In a worker."""
-    return function(
-        pa.record_batch(
-            [pa.array([units[number] for number in batch.column(0).to_pylist()])],
-            ["unit"],
-        )
-        for batch in batches
-    )
+    """In a worker: the rows that `function` makes of the units whose numbers are in the batches.
+
+    Spark spreads the numbers: each task gets the list of all units, and works on those
+    of its numbers.
+    """
+
+    def batches_of_units() -> Iterator[Any]:
+        for batch in batches:
+            numbers = batch.column(0).to_pylist()
+            texts = pa.array([units[number] for number in numbers])
+            yield pa.record_batch([texts], ["unit"])
+
+    return function(batches_of_units())

@@ -1,4 +1,9 @@
-"""Record batches as the Snapshots they were: what is judged twice is the same."""
+"""Rows of the history as the Snapshots that they were made of, so that a back-test judges what the agent judged.
+
+A Snapshot is one poll. Its tables have an index: the objects (queues, consumers, …) in the order of their keys, which a
+later poll follows on, so that state is kept for objects that live on. `columns_read` names the tables and columns that
+the broker answered at a poll; a table that it did not answer is not in the Snapshot.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
@@ -135,6 +140,7 @@ class RowReader:
         texts = {field: rows[column] for field, column in kind.texts.items()}
 
         def rows_at(places: list[int]) -> list[Row]:
+            """The objects at these positions; an index asks for those that are new or changed."""
             chosen = pa.array(places, pa.int64())
             values = {
                 field: column.take(chosen).to_pylist()
@@ -162,7 +168,10 @@ class RowReader:
         return parts
 
     def _changed(self, name: str, keys: Keys, texts: Mapping[str, ArrowColumn]) -> Keys:
-        """Return the keys (ascending, as the rows are) whose texts differ from those of the poll before."""
+        """Return the keys whose texts differ from those of the poll before; they ascend, as the rows do.
+
+        Texts are compared by their codes, which are the same for all polls, see `_codes`.
+        """
         codes = np.array([_codes(column) for column in texts.values()], np.int64)
         codes = codes.reshape(len(texts), len(keys))
         before = self._codes.get(name)
@@ -172,7 +181,7 @@ class RowReader:
         keys_before, codes_before = before
         if not len(keys_before):
             return keys[:0]
-        places = positions(keys_before, keys)
+        places = positions(keys_before, keys)  # -1 for a new key
         other_text = (codes_before[:, places] != codes).any(axis=0)
         differs: NDArray[np.bool_] = (places >= 0) & other_text
         return keys[differs]
@@ -190,7 +199,10 @@ def _renumbered(column: ArrowColumn, words: dict[str, int]) -> ArrowColumn:
 
 
 def _codes(column: ArrowColumn) -> NDArray[np.int64]:
-    """Return numbers that are equal where the texts or flags are; the dictionary is the same for all polls."""
+    """Return (rows,) numbers that are equal where the texts, or flags, are equal.
+
+    Texts are numbered by `_numbered`: equal ones have the same number in all polls.
+    """
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if pa.types.is_dictionary(column.type):
@@ -211,7 +223,11 @@ def parts_of(text: str) -> dict[str, list[str]]:
 
 
 def _row(row_type: type, values: dict[str, Any]) -> Row:
-    """Return a row; texts that name a choice become that choice again. Null becomes the field's default, if any."""
+    """Return an object of the model from the texts of its fields.
+
+    Names of enumerations become their members again; null becomes the field's default,
+    if any.
+    """
     for field in fields(row_type):
         value = values[field.name]
         if value is None and field.default is not MISSING:
@@ -224,7 +240,7 @@ def _row(row_type: type, values: dict[str, Any]) -> Row:
 
 
 def _broker(broker_row: Mapping[str, Any]) -> Broker:
-    """Return the broker of a poll."""
+    """Return the broker of a poll; a number that is not known is NaN."""
     values = {name: broker_row[column] for name, column in BROKER.texts.items()}
     for name in BROKER.numbers:
         number = broker_row[name]

@@ -2,6 +2,9 @@
 
 Spark's workers read and write the files themselves, through the Store: so a bucket works as a directory does. A file is
 there whole or not at all, and the same rows make the same bytes.
+
+A tier is a set of tables: h1 has hourly rows, d1 rows of days, i1 how much counters grew in each hour, and series the
+labels of each series, of which the others have the number (`sid`) only.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -200,7 +203,15 @@ def problems_of(batches: Iterator[Any]) -> Any:
 
 @dataclass(slots=True)
 class FileWriter:
-    """Writes one file. polls: the sum of its column n. texts: its labels, each sid once in a table."""
+    """Writes one file, and counts what it writes.
+
+    Attributes:
+        schema: Of the file.
+        labels: Schema of the labels that are in the rows, too; None without labels.
+        rows: Written so far.
+        polls: The sum of their column n.
+        texts: Tables of their labels, each sid once in a table.
+    """
 
     schema: Any
     labels: Any
@@ -209,6 +220,7 @@ class FileWriter:
     texts: list[Any] = field(default_factory=list)
 
     def fill(self, batches: Iterator[Any], sink: Any) -> None:
+        """Write all rows of the batches to a sink, a file that is open."""
         names = self.schema.names
         with pq.ParquetWriter(sink, self.schema, **options(self.schema)) as writer:
             for table in sized(batches):
@@ -223,7 +235,10 @@ class FileWriter:
 
 
 def runs(batches: Iterator[Any]) -> Iterator[tuple[str, Any]]:
-    """Yields the name of a file and rows of it, batch by batch."""
+    """Yields runs of rows that belong to one file, with its name, in the order of the batches.
+
+    A run ends with its batch, so a file may have several.
+    """
     for batch in batches:
         encoded = pc.run_end_encode(batch[FILE])
         names = encoded.values.to_pylist()
@@ -235,7 +250,10 @@ def runs(batches: Iterator[Any]) -> Iterator[tuple[str, Any]]:
 
 
 def sized(batches: Iterator[Any]) -> Iterator[Any]:
-    """Yields tables of ROW_GROUP rows, the last of fewer: files are the same, however the batches are cut."""
+    """Yields the rows again as tables of ROW_GROUP rows, the last one of fewer.
+
+    So a file has the same bytes, whatever sizes the batches have.
+    """
     waiting = []
     rows = 0
     for batch in batches:
@@ -253,13 +271,16 @@ def sized(batches: Iterator[Any]) -> Iterator[Any]:
 def last_of_each(table: Any) -> Any:
     """Returns the last row of each sid; the rows of a sid are together."""
     sid = table["sid"].to_numpy()
-    is_last = np.ones(len(sid), np.bool_)
+    is_last = np.ones(len(sid), np.bool_)  # the last row of all is one
     is_last[:-1] = sid[1:] != sid[:-1]
     return table.filter(pa.array(is_last))
 
 
 def options(schema: Any) -> dict[str, Any]:
-    """Returns the options of the Parquet writer: bins are packed as differences."""
+    """Returns the options of the Parquet writer: those of the history, with bins packed as differences.
+
+    Bins ascend, so their differences are small; a dictionary would gain nothing.
+    """
     writer_options = parquet_options(schema)
     if "bins" not in schema.names:
         return writer_options

@@ -52,6 +52,7 @@ class Wanted:
         }
 
     def _rule_for(self, names: Mapping[str, Any]) -> Resolved:
+        """Returns the rule that holds for a queue, address, client or broker. names: see `owner`."""
         broker = names.get("broker") or ""
         rules = policy_of(self.policies, broker).rules
         return rules.resolve(
@@ -62,7 +63,7 @@ class Wanted:
         )
 
     def key(self) -> list[Any]:
-        """Returns plain values that differ wherever the report would."""
+        """Returns plain values that differ if the settings would give another report."""
         values: list[Any] = [self.flow_target]
         for broker, policy in sorted(self.policies.items()):
             calendar = policy.calendar

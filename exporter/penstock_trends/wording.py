@@ -20,7 +20,7 @@ MET: Final = {
 
 
 def named(row: Plain) -> tuple[str, str, str]:
-    """Returns broker, address and queue."""
+    """Returns broker, address and queue: the key by which rows about one queue are matched."""
     return row["broker"], row["address"], row["queue"]
 
 
@@ -35,6 +35,7 @@ def signed(change: float | None) -> str:
 
 
 def lasted(seconds: float | None) -> str:
+    """Returns a duration as text; UNKNOWN for None."""
     return UNKNOWN if seconds is None else duration(seconds)
 
 
