@@ -21,6 +21,7 @@ from penstock.history.store import Store
 from penstock.insight.formatting import duration
 from penstock_trends.kernel import MICRO, observed_once
 from penstock_trends.raw import attempt, possible
+from penstock_trends.untyped import ArrowBatch, SparkSession
 from penstock_trends.what_if import Advice, Steps, better_consumers, better_ring, steps
 
 Plain = dict[str, Any]
@@ -44,7 +45,7 @@ NOTHING: Final[Plain] = {"advice": [], "problem": ""}
 
 
 def advise(
-    session: Any,
+    session: SparkSession,
     history: Store,
     queues: Sequence[Plain],
     failed: dict[str, str] | None = None,
@@ -114,7 +115,7 @@ def longest_waiting(queues: Sequence[Plain]) -> list[Plain]:
 
 
 def replayed_by_sid(
-    session: Any, history: Store, units: Sequence[str]
+    session: SparkSession, history: Store, units: Sequence[str]
 ) -> dict[int, Plain]:
     """The result for each queue by its sid, as `replayed` makes it on the workers.
 
@@ -218,7 +219,7 @@ def of_present_ring(polls: dict[str, Any]) -> tuple[dict[str, Any], float]:
     return polls_of_ring, present
 
 
-def read_units(url: str, batches: Iterator[Any]) -> Iterator[Any]:
+def read_units(url: str, batches: Iterator[ArrowBatch]) -> Iterator[ArrowBatch]:
     """In a Spark worker: yields the polls of each unit as one batch with the columns COLUMNS.
 
     A unit is one text in the batches, see `replayed_by_sid`.

@@ -22,6 +22,7 @@ from penstock.history.store import Store
 from penstock_trends import tables
 from penstock_trends.judging import SCHEMA, Hours, Span, hours_of, judge_units
 from penstock_trends.session import clear_errors, spread
+from penstock_trends.untyped import SparkSession
 from penstock_trends.wanted import Policies
 
 QUEUES_A_PART: Final = 2000
@@ -93,7 +94,7 @@ class BacktestResult:
 
 
 def backtest(
-    session: Any, history: Store, policies: Policies, plan: BacktestPlan
+    session: SparkSession, history: Store, policies: Policies, plan: BacktestPlan
 ) -> BacktestResult:
     """Judge the raw history again. Raises BacktestError where there is none."""
     hours = hours_of(history)
@@ -121,7 +122,7 @@ def backtest(
         )
 
 
-def polls_by_broker(session: Any, rows: Any) -> dict[str, int]:
+def polls_by_broker(session: SparkSession, rows: Any) -> dict[str, int]:
     """How many polls of each broker were judged.
 
     It also makes the view `polls`, from which the query of `episodes` knows until when
@@ -137,7 +138,9 @@ def polls_by_broker(session: Any, rows: Any) -> dict[str, int]:
     return {row.broker: row.polls for row in counts.collect()}
 
 
-def reports_of_agent(session: Any, history: Store, hours: Hours, span: Span) -> Any:
+def reports_of_agent(
+    session: SparkSession, history: Store, hours: Hours, span: Span
+) -> Any:
     """A DataFrame of the conditions that agents reported in a span of time, without incidents."""
     paths = [path for files in hours.values() for path in files.get(CONDITION.name, [])]
     reports = tables.frame(session, history, paths, tables.REPORTS)
@@ -147,7 +150,7 @@ def reports_of_agent(session: Any, history: Store, hours: Hours, span: Span) -> 
     return conditions.where(f"unix_micros(stamp) BETWEEN {begin} AND {last}")
 
 
-def episodes(session: Any, reports: Any) -> list[Episode]:
+def episodes(session: SparkSession, reports: Any) -> list[Episode]:
     """The episodes of conditions, sorted, made of their reports.
 
     The query is that of the trends. It reads the views `condition` (the reports) and

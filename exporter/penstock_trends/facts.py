@@ -28,6 +28,7 @@ from penstock_trends.analysis import COUNTED, DETAILED, FACTS, cleaned, split
 from penstock_trends.days import Pointers
 from penstock_trends.kernel import TIERS
 from penstock_trends.session import spread
+from penstock_trends.untyped import ArrowBatch, ArrowSchema, ArrowTable, SparkSession
 
 LIMIT: Final = pa.struct([
     *((name, pa.string()) for name in ("limit_name", "state")),
@@ -102,11 +103,11 @@ class Source:
 
     def rows(
         self,
-        session: Any,
+        session: SparkSession,
         kind: str,
         sids: Sequence[int] | None,
         work: Any,
-        schema: Any,
+        schema: ArrowSchema,
     ) -> Any:
         """A DataFrame with the rows that `work` makes of each series of a kind, or of those in `sids`.
 
@@ -185,13 +186,13 @@ def sids_by_bucket(
     }
 
 
-def facts(session: Any, source: Source, kind: str) -> Any:
+def facts(session: SparkSession, source: Source, kind: str) -> Any:
     """A DataFrame with a row for each series of a kind."""
     return source.rows(session, kind, None, facts_of_units, schema_of(kind))
 
 
 def details(
-    session: Any, source: Source, kind: str, sids: Sequence[int]
+    session: SparkSession, source: Source, kind: str, sids: Sequence[int]
 ) -> list[dict[str, Any]]:
     """The facts and details of some series, ascending by sid, each with its `sid`."""
     frame = source.rows(session, kind, sids, details_of_units, DETAILS)
@@ -204,8 +205,8 @@ Calendars = Mapping[str, Calendar]
 
 
 def facts_of_units(
-    url: str, kind: str, calendars: Calendars, batches: Iterator[Any]
-) -> Iterator[Any]:
+    url: str, kind: str, calendars: Calendars, batches: Iterator[ArrowBatch]
+) -> Iterator[ArrowBatch]:
     """In a worker: yields the facts of the series in the units, as batches of rows of `schema_of`."""
     schema = schema_of(kind)
     rows: list[dict[str, Any]] = []
@@ -228,8 +229,8 @@ def row_of_facts(kind: str, facts_: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def details_of_units(
-    url: str, kind: str, calendars: Calendars, batches: Iterator[Any]
-) -> Iterator[Any]:
+    url: str, kind: str, calendars: Calendars, batches: Iterator[ArrowBatch]
+) -> Iterator[ArrowBatch]:
     """In a worker: yields the facts and the details of each series in the units, as a row of DETAILS."""
     for sid, arguments in series_of_units(url, kind, calendars, batches):
         details_ = FACTS[kind](*arguments)
@@ -264,7 +265,7 @@ def limits_of(facts_: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def series_of_units(
-    url: str, kind: str, calendars: Calendars, batches: Iterator[Any]
+    url: str, kind: str, calendars: Calendars, batches: Iterator[ArrowBatch]
 ) -> Iterator[tuple[int, tuple[dict[str, Any], float, frozenset[int]]]]:
     """Yields for each series in the units its sid, and the three arguments of the functions in FACTS.
 
@@ -333,7 +334,7 @@ class UnitTables:
         schemas = tables.TierTables(self.kind)
         return calendars_by_sid(self._rows("labels", schemas.labels), calendars)
 
-    def _rows(self, key: str, schema: Any) -> Any:
+    def _rows(self, key: str, schema: ArrowSchema) -> Any:
         """The rows of the files that the unit names under a key."""
         paths = self.unit.get(key, [])
         return bucket_rows(self.store, paths, self.unit, schema)
@@ -390,7 +391,7 @@ def hours_ahead(zone: str, first: int, until: int) -> NDArray[np.int64]:
 
 
 def bucket_rows(
-    store: Store, paths: Sequence[str], unit: Mapping[str, Any], schema: Any
+    store: Store, paths: Sequence[str], unit: Mapping[str, Any], schema: ArrowSchema
 ) -> Any:
     """The rows of some files that belong to the series of a unit: a file may have series of other units, too."""
     parts = [schema.empty_table()]
@@ -414,7 +415,7 @@ def rows_in_unit(sid: NDArray[np.int64], unit: Mapping[str, Any]) -> NDArray[np.
     return is_in_bucket
 
 
-def columns_of(table: Any) -> dict[str, Any]:
+def columns_of(table: ArrowTable) -> dict[str, Any]:
     """The columns of an Arrow table as arrays, ascending by series, life and hour; a missing number is NaN.
 
     Keys and the number of polls (`n`) keep their types, all others become float64.
@@ -434,7 +435,7 @@ def columns_of(table: Any) -> dict[str, Any]:
     return columns
 
 
-def bins_of(table: Any) -> dict[int, dict[str, Any]]:
+def bins_of(table: ArrowTable) -> dict[int, dict[str, Any]]:
     """Series → its bins (`hist_at`) and how many polls each holds (`hist_n`), those of all its days together.
 
     Each row of the table has the bins of a series and day as one map from bin to count.

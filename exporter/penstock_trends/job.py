@@ -51,6 +51,7 @@ from penstock_trends.session import (
     spark_session,
 )
 from penstock_trends.tiers import Rolled, roll_up
+from penstock_trends.untyped import SparkSession
 from penstock_trends.wanted import FLOW_TARGET, Wanted, policy_of
 
 RUN: Final = "run.json"
@@ -85,7 +86,7 @@ def run(
     out: str,
     master: str | None = None,
     progress: Callable[[str], None] = lambda _: None,
-    session: Any = None,
+    session: SparkSession = None,
     settings: Mapping[str, str] | None = None,
     wanted: Wanted | None = None,
 ) -> Plain:
@@ -120,7 +121,7 @@ def generations_of(window: Pointers, wanted: Wanted, rolled: Rolled) -> dict[str
 class Run:
     """One run of the job."""
 
-    session: Any
+    session: SparkSession
     source: Store
     target: Store
     wanted: Wanted

@@ -29,6 +29,7 @@ from penstock.series.last_good import LastGood, keep_last_good, keep_seconds
 from penstock.settings.policy import Policy
 from penstock_trends import tables
 from penstock_trends.snapshots import RowReader
+from penstock_trends.untyped import ArrowBatch, ArrowTable
 from penstock_trends.wanted import Policies, policy_of
 
 ROWS: Final = 2_000_000
@@ -57,8 +58,8 @@ SCHEMA: Final = pa.schema([*tables.REPORTS, ("polls", pa.int64())])
 
 
 def judge_units(
-    url: str, policies: bytes, warm_up: float, batches: Iterator[Any]
-) -> Iterator[Any]:
+    url: str, policies: bytes, warm_up: float, batches: Iterator[ArrowBatch]
+) -> Iterator[ArrowBatch]:
     """In a worker: units of work → rows of SCHEMA. policies: pickled, by broker. warm_up: seconds."""
     store = Store(url)
     by_broker: Policies = pickle.loads(policies)  # noqa: S301 - of this job's own driver
@@ -220,7 +221,7 @@ def window_tables(
 
 
 def is_of_unit(
-    unit: Mapping[str, Any], window: Span, only_addresses: bool, table: Any
+    unit: Mapping[str, Any], window: Span, only_addresses: bool, table: ArrowTable
 ) -> Any:
     """(rows,) True where a row is of the unit's broker and within the window.
 

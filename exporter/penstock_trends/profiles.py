@@ -22,6 +22,7 @@ from penstock_trends.days import Pointers
 from penstock_trends.facts import ROWS_AT_ONCE, Calendars, Source, series_of_units
 from penstock_trends.normal import hours_of, profile_of
 from penstock_trends.tables import FILE, write
+from penstock_trends.untyped import ArrowBatch, SparkSession
 
 PROFILES: Final = "profiles.parquet"
 _NAMES: Final = SCHEMA.names[:3]
@@ -45,7 +46,7 @@ ROWS: Final = pa.schema(
 """The rows of workers: `SCHEMA` with a sid in place of the names."""
 
 
-def write_profiles(session: Any, out: Store, window: Pointers) -> None:
+def write_profiles(session: SparkSession, out: Store, window: Pointers) -> None:
     """Write the file of profiles, made of the last WEEKS weeks of the window; an empty one without any queue.
 
     One week more is read, as a silence may have begun in it. Spark's view `series` gives
@@ -86,8 +87,8 @@ def profile_table(queues: Iterable[tuple[str, QueueName, QueueProfile]]) -> Any:
 
 
 def profiles_of_units(
-    url: str, kind: str, calendars: Calendars, batches: Iterator[Any]
-) -> Iterator[Any]:
+    url: str, kind: str, calendars: Calendars, batches: Iterator[ArrowBatch]
+) -> Iterator[ArrowBatch]:
     """In a worker: yields batches of ROWS, a row for each queue of which whole hours were recorded."""
     series = series_of_units(url, kind, calendars, batches)
     profiles = sids_and_profiles(series)

@@ -28,6 +28,7 @@ from penstock.history.schema import (
 from penstock.history.store import Store, StoreError
 from penstock_trends import tables
 from penstock_trends.kernel import HOUR, TIERS, Columns, Tier, hourly
+from penstock_trends.untyped import ArrowBatch, ArrowColumn, ArrowTable
 
 ROWS: Final = 3_000_000
 """Raw rows that are in a worker's memory at once, with what is made of them some 300 bytes each."""
@@ -40,8 +41,8 @@ INTEGERS: Final = ("stamp", "sid", "inc", "key")
 
 
 def hours_of_units(
-    history: str, out: str, kind: str, batches: Iterator[Any]
-) -> Iterator[Any]:
+    history: str, out: str, kind: str, batches: Iterator[ArrowBatch]
+) -> Iterator[ArrowBatch]:
     """In a worker: units of work (see tiers.units_of) → batches of rows of `tables.schema_of_hours`."""
     history_store = Store(history)
     out_store = Store(out)
@@ -71,7 +72,7 @@ def tables_of_unit(
     yield notes_of(unit["day"], problems, left_out)
 
 
-def notes_of(day: str, problems: Mapping[str, str], left_out: LeftOut) -> Any:
+def notes_of(day: str, problems: Mapping[str, str], left_out: LeftOut) -> ArrowTable:
     """A table with one column, `problem`: a JSON text for each damaged file, and for each with left-out numbers."""
     notes = [
         json.dumps({"day": day, "path": path, "why": why})
@@ -121,7 +122,7 @@ def rolled(
             yield from hourly_tables(kind, tables_)
 
 
-def hourly_tables(kind: str, raw_tables: Sequence[Any]) -> Iterator[Any]:
+def hourly_tables(kind: str, raw_tables: Sequence[ArrowTable]) -> Iterator[ArrowTable]:
     """Yields the hourly rows of some raw tables; of a kind without a tier the raw rows."""
     rows = pa.concat_tables(raw_tables).unify_dictionaries()
     yield hours(TIERS[kind], rows) if kind in TIERS else rows
@@ -177,7 +178,7 @@ def attempt(problems: dict[str, str], path: str, work: Any, *arguments: Any) -> 
         return None
 
 
-def is_of_part(part: int, parts: int, table: Any) -> Any:
+def is_of_part(part: int, parts: int, table: ArrowTable) -> Any:
     """(rows,) True for the rows of one part of the series."""
     return pa.array(table["sid"].to_numpy() % parts == part)
 
@@ -214,7 +215,7 @@ def rows_of(
     return table
 
 
-def possible(table: Any, kind: RowType) -> tuple[Any, Counter[str]]:
+def possible(table: ArrowTable, kind: RowType) -> tuple[ArrowTable, Counter[str]]:
     """Raw rows, with null for each count that is impossible; and how many these were, by column.
 
     No count of messages or bytes reaches EXACT, beyond which a float64 is not exact. An
@@ -238,7 +239,7 @@ def possible(table: Any, kind: RowType) -> tuple[Any, Counter[str]]:
     return table, left_out
 
 
-def is_within_exact(column: Any) -> bool:
+def is_within_exact(column: ArrowColumn) -> bool:
     """Whether all known numbers of a column are exact as float64; many times faster than a mask of each number."""
     ends = pc.min_max(column)
     highest = ends["max"].as_py()
@@ -248,7 +249,7 @@ def is_within_exact(column: Any) -> bool:
     return bool(lowest > -EXACT and highest < EXACT)
 
 
-def hours(tier: Tier, table: Any) -> Any:
+def hours(tier: Tier, table: ArrowTable) -> ArrowTable:
     """Raw rows → hourly rows, as Arrow tables."""
     table = with_empty_texts(table)
     texts = {
@@ -266,7 +267,7 @@ def hours(tier: Tier, table: Any) -> Any:
     return as_table(tier, hourly(tier, columns), texts)
 
 
-def with_empty_texts(table: Any) -> Any:
+def with_empty_texts(table: ArrowTable) -> ArrowTable:
     """The table with "" for each text that is null: the kernel has a code for every text."""
     for position, field in enumerate(table.schema):
         column = table[field.name]
@@ -277,7 +278,7 @@ def with_empty_texts(table: Any) -> Any:
     return table
 
 
-def raw_columns(table: Any, tier: Tier) -> dict[str, Any]:
+def raw_columns(table: ArrowTable, tier: Tier) -> dict[str, Any]:
     """The columns of a tier as arrays for the kernel: float64, or integers for INTEGERS and the codes of texts.
 
     A missing number is NaN, as is a column that the files do not have.
@@ -300,7 +301,9 @@ def raw_columns(table: Any, tier: Tier) -> dict[str, Any]:
     return columns
 
 
-def as_table(tier: Tier, rows: Columns, texts: Mapping[str, Sequence[str]]) -> Any:
+def as_table(
+    tier: Tier, rows: Columns, texts: Mapping[str, Sequence[str]]
+) -> ArrowTable:
     """Hourly rows of the kernel as an Arrow table: labels, keys, numbers, and the bins as maps from bin to count.
 
     texts: for each label its texts by code.

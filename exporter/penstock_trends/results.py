@@ -17,6 +17,7 @@ from penstock.settings.calendar import Calendar
 from penstock_trends import facts, tables
 from penstock_trends.days import Pointers, files_of
 from penstock_trends.kernel import TIERS
+from penstock_trends.untyped import ArrowSchema, SparkSession
 
 EACH: Final = 50
 """Queues that lead in one respect, such as losses."""
@@ -135,7 +136,7 @@ class Tables:
 
     def __init__(
         self,
-        session: Any,
+        session: SparkSession,
         out: Store,
         window: Pointers,
         calendars: facts.Calendars | None = None,
@@ -258,7 +259,7 @@ class Tables:
         )
         return {**counts.first().asDict(), "profile": self.profile}
 
-    def _save(self, name: str, frame: Any, schema: Any, *keys: str) -> None:
+    def _save(self, name: str, frame: Any, schema: ArrowSchema, *keys: str) -> None:
         """Write one file; later queries read its rows as the view of that name."""
         from pyspark.sql import functions as f  # noqa: PLC0415 - only where Spark is
 
@@ -280,7 +281,7 @@ class Tables:
         schema = pa.schema([*SERIES, *columns])
         self._save(name, frame.drop(*facts.LISTS), schema, "sid")
 
-    def _frame(self, table: str, schema: Any) -> Any:
+    def _frame(self, table: str, schema: ArrowSchema) -> Any:
         """Returns the rows of a table of the tiers."""
         paths = files_of(self.window, table)
         return tables.frame(self.session, self.out, paths, schema)

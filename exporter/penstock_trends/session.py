@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from penstock.core.errors import ConfigError, PenstockError
 from penstock_trends.environment import check_environment
+from penstock_trends.untyped import ArrowBatch, ArrowSchema
 
 LOCAL = "local[*]"
 TASKS_PER_CORE = 3
@@ -209,7 +210,9 @@ def description(session: Any) -> str:
     return f"Spark {session.version} at {context.master}, driver memory {memory}"
 
 
-def spread(session: Any, units: Sequence[str], function: Work, schema: Any) -> Any:
+def spread(
+    session: Any, units: Sequence[str], function: Work, schema: ArrowSchema
+) -> Any:
     """Returns a DataFrame with the rows that workers make of units of work.
 
     Args:
@@ -231,8 +234,8 @@ def spread(session: Any, units: Sequence[str], function: Work, schema: Any) -> A
 
 
 def of_numbers(
-    units: list[str], function: Work, batches: Iterator[Any]
-) -> Iterator[Any]:
+    units: list[str], function: Work, batches: Iterator[ArrowBatch]
+) -> Iterator[ArrowBatch]:
     """In a worker: the rows that `function` makes of the units whose numbers are in the batches.
 
     Spark spreads the numbers: each task gets the list of all units, and works on those

@@ -25,6 +25,7 @@ from penstock.history.schema import CONDITION, STAMP, TIME, fitted, parquet_opti
 from penstock.history.store import Store
 from penstock_trends.kernel import TIERS, Tier
 from penstock_trends.session import spread
+from penstock_trends.untyped import ArrowBatch, ArrowSchema, ArrowTable, SparkSession
 
 ROW_GROUP: Final = 65_536
 KEYS: Final = ("sid", "inc", "start")
@@ -156,7 +157,7 @@ def sql(name: str, counters: Sequence[str] = (), **values: object) -> str:
 def write(
     frame: Any,
     store: Store,
-    schema: Any,
+    schema: ArrowSchema,
     keys: Sequence[str],
     labels: Any = None,
     mode: int = OWNER_ONLY,
@@ -176,8 +177,8 @@ def write(
 
 
 def write_parts(
-    url: str, schema: Any, labels: Any, mode: int, batches: Iterator[Any]
-) -> Iterator[Any]:
+    url: str, schema: ArrowSchema, labels: Any, mode: int, batches: Iterator[ArrowBatch]
+) -> Iterator[ArrowBatch]:
     """In a worker: yields a row of PART for each file that it writes. batches: the rows of a file are together."""
     store = Store(url)
     for file, group in groupby(runs(batches), key=itemgetter(0)):
@@ -194,7 +195,7 @@ def write_parts(
         yield pa.RecordBatch.from_pylist([part], PART)
 
 
-def problems_of(batches: Iterator[Any]) -> Any:
+def problems_of(batches: Iterator[ArrowBatch]) -> Any:
     """Returns rows of PART for rows that belong to no file: each has a problem."""
     texts = [text for batch in batches for text in batch["problem"].to_pylist()]
     rows = [{"file": "", "problem": text} for text in texts]
@@ -213,13 +214,13 @@ class FileWriter:
         texts: Tables of their labels, each sid once in a table.
     """
 
-    schema: Any
+    schema: ArrowSchema
     labels: Any
     rows: int = 0
     polls: int = 0
     texts: list[Any] = field(default_factory=list)
 
-    def fill(self, batches: Iterator[Any], sink: Any) -> None:
+    def fill(self, batches: Iterator[ArrowBatch], sink: Any) -> None:
         """Write all rows of the batches to a sink, a file that is open."""
         names = self.schema.names
         with pq.ParquetWriter(sink, self.schema, **options(self.schema)) as writer:
@@ -234,7 +235,7 @@ class FileWriter:
                     self.texts.append(last_of_each(texts))
 
 
-def runs(batches: Iterator[Any]) -> Iterator[tuple[str, Any]]:
+def runs(batches: Iterator[ArrowBatch]) -> Iterator[tuple[str, Any]]:
     """Yields runs of rows that belong to one file, with its name, in the order of the batches.
 
     A run ends with its batch, so a file may have several.
@@ -249,7 +250,7 @@ def runs(batches: Iterator[Any]) -> Iterator[tuple[str, Any]]:
             begin = end
 
 
-def sized(batches: Iterator[Any]) -> Iterator[Any]:
+def sized(batches: Iterator[ArrowBatch]) -> Iterator[ArrowBatch]:
     """Yields the rows again as tables of ROW_GROUP rows, the last one of fewer.
 
     So a file has the same bytes, whatever sizes the batches have.
@@ -268,7 +269,7 @@ def sized(batches: Iterator[Any]) -> Iterator[Any]:
         yield pa.Table.from_batches(waiting).combine_chunks()
 
 
-def last_of_each(table: Any) -> Any:
+def last_of_each(table: ArrowTable) -> Any:
     """Returns the last row of each sid; the rows of a sid are together."""
     sid = table["sid"].to_numpy()
     is_last = np.ones(len(sid), np.bool_)  # the last row of all is one
@@ -276,7 +277,7 @@ def last_of_each(table: Any) -> Any:
     return table.filter(pa.array(is_last))
 
 
-def options(schema: Any) -> dict[str, Any]:
+def options(schema: ArrowSchema) -> dict[str, Any]:
     """Returns the options of the Parquet writer: those of the history, with bins packed as differences.
 
     Bins ascend, so their differences are small; a dictionary would gain nothing.
@@ -295,7 +296,9 @@ def options(schema: Any) -> dict[str, Any]:
 # --- files → DataFrames
 
 
-def frame(session: Any, store: Store, paths: Sequence[str], schema: Any) -> Any:
+def frame(
+    session: SparkSession, store: Store, paths: Sequence[str], schema: ArrowSchema
+) -> Any:
     """Returns the rows of some files as a DataFrame of these columns.
 
     A column that a file lacks is that of its path, such as kind=queue, or null.
@@ -303,7 +306,9 @@ def frame(session: Any, store: Store, paths: Sequence[str], schema: Any) -> Any:
     return spread(session, paths, partial(read_parts, store.url, schema), schema)
 
 
-def read_parts(url: str, schema: Any, batches: Iterator[Any]) -> Iterator[Any]:
+def read_parts(
+    url: str, schema: ArrowSchema, batches: Iterator[ArrowBatch]
+) -> Iterator[ArrowBatch]:
     """In a worker: yields the rows of the files that the batches name."""
     store = Store(url)
     for batch in batches:
@@ -312,7 +317,7 @@ def read_parts(url: str, schema: Any, batches: Iterator[Any]) -> Iterator[Any]:
             yield from table.to_batches(max_chunksize=ROW_GROUP)
 
 
-def with_columns_of_path(table: Any, path: str) -> Any:
+def with_columns_of_path(table: ArrowTable, path: str) -> Any:
     """Returns the table with the columns that are in the path of its file, such as `kind=queue`."""
     for part in path.split("/"):
         name, equals, text = part.partition("=")
@@ -322,7 +327,7 @@ def with_columns_of_path(table: Any, path: str) -> Any:
     return table
 
 
-def read(store: Store, path: str, schema: Any) -> Any:
+def read(store: Store, path: str, schema: ArrowSchema) -> Any:
     """Returns one file as an Arrow table of these columns; a column that it lacks is null. Raises StoreError."""
     with store.errors(path), store.fs.open_input_file(store.path(path)) as source:
         file = pq.ParquetFile(source)

@@ -35,6 +35,7 @@ from penstock_trends.days import (
 from penstock_trends.kernel import TIERS, VERSION
 from penstock_trends.raw import GONE, hours_of_units
 from penstock_trends.session import spread
+from penstock_trends.untyped import ArrowSchema, SparkSession
 
 CHUNK: Final = 14
 """Days that are rolled up and published together."""
@@ -68,14 +69,17 @@ class Rolled:
 class Job:
     """Where a run reads and writes, and the session of Spark that does it."""
 
-    session: Any
+    session: SparkSession
     history: Store
     out: Store
     progress: Progress = lambda _: None
 
 
 def roll_up(
-    session: Any, history: Store, out: Store, progress: Progress = lambda _: None
+    session: SparkSession,
+    history: Store,
+    out: Store,
+    progress: Progress = lambda _: None,
 ) -> Rolled:
     """Bring the tiers in `out` up to date with the raw files in `history`; nothing new is no work."""
     job = Job(session, history, out, progress)
@@ -451,7 +455,9 @@ def write_days(
     add_files(ready, table, paths, buckets)
 
 
-def marked_frame(job: Job, paths: Sequence[str], schema: Any, *, before: bool) -> Any:
+def marked_frame(
+    job: Job, paths: Sequence[str], schema: ArrowSchema, *, before: bool
+) -> Any:
     """Returns rows of files. before: marks them as rows of earlier days, which give no rows of i1."""
     from pyspark.sql import functions as f  # noqa: PLC0415 - only where Spark is
 
@@ -463,7 +469,7 @@ def save(
     job: Job,
     table: str,
     frame: Any,
-    schema: Any,
+    schema: ArrowSchema,
     generations: Mapping[str, str],
     buckets: int,
 ) -> list[str]:
