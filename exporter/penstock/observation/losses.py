@@ -1,4 +1,8 @@
-"""The losses of an Artemis broker as conditions judge them: which go on, and what a ring evicted or has at risk."""
+"""The losses of an Artemis broker as conditions judge them: which go on, and what a ring evicted or has at risk.
+
+A *spell* is a time in which the loss of a queue grows without a break that is longer than the window of the rules. A
+loss that grows after such a break begins a new spell.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,16 +31,16 @@ purged it; and, which is no loss, a consumer gave it back when it went.
 
 @dataclass(frozen=True, slots=True)
 class Losses(RowState):
-    """The losses of each queue, by reason. A spell is a time in which a loss grows without a longer break."""
+    """The losses of each queue, by reason: a line for each reason."""
 
     amount: Matrix = column(lines=LINES, saved=False)
     """Messages lost, at least."""
     since: Matrix = column(lines=LINES, saved=False)
     """The first poll of the present spell at which the amount grew, by the broker's clock."""
     last: Matrix = column(lines=LINES, saved=False)
-    """The last one."""
+    """The last poll of it at which the amount grew."""
     polls: Matrix = column(0.0, lines=LINES, saved=False)
-    """How many such polls there were."""
+    """At how many polls of it the amount grew."""
     began: Matrix = column(lines=LINES, saved=False)
     """The amount before the spell."""
     came0: Matrix = column(lines=LINES, saved=False)
@@ -63,9 +67,12 @@ class Losses(RowState):
         prepared: Mapping[str, float],
         producers: Table[ProducerRow] | None,
     ) -> "Losses":
-        """Return the losses after a poll.
+        """Return the losses after a poll. An amount never falls: one that is lower than before was known less well.
 
-        amounts: the lines of `amount`, NaN where one is not known; the others are as in the state.
+        Args:
+            facts: The numbers of the poll.
+            amounts: The lines of `amount`, NaN where one is not known.
+            arrived: As `came` in the state; the other arguments have the names of their columns.
         """
         before = self.reindexed(facts.queues)
         amount = np.stack(amounts)
@@ -84,7 +91,12 @@ class Losses(RowState):
         )
 
     def with_growth(self, grew: NDArray[np.bool_], facts: Facts) -> "Losses":
-        """Return the losses with the spells that begin or go on where an amount grew at this poll."""
+        """Return the losses with the spells that begin or go on at this poll.
+
+        Where an amount grew, a spell goes on if it grew within the window before, else a new one begins.
+
+        grew: (LINES, queues) Whether the amount grew at this poll.
+        """
         begins = grew
         if grew.any():
             longest_break = Constants().window_seconds(facts.interval)
@@ -110,16 +122,19 @@ class Losses(RowState):
         return self.amount - self.began
 
     def share(self, line: int) -> Column:
-        """(queues,) Share that was lost, of the messages sent in the spell."""
+        """(queues,) Which share of the messages that were sent in the present spell was lost by the reason `line`."""
         lost = self.lost[line]
         sent = or_zero(self.came - self.came0[line])
         if line == DUPLICATE:
-            # The messages that came are without duplicates.
+            # The broker drops a duplicate and does not count it among the messages that came.
             sent = sent + or_zero(lost)
         return lost / np.fmax(sent, 1.0)
 
     def go_on(self, line: int, facts: Facts, constants: Constants) -> Mask:
-        """(queues,) Whether a loss grew at three polls or more, over 30 s or more, the last one within the window."""
+        """(queues,) Whether a loss goes on: its spell has three polls and 30 s at least, the last within the window.
+
+        line: The reason of the loss.
+        """
         spell_seconds = self.last[line] - self.since[line]
         seconds_ago = facts.now - self.last[line]
         has_polls = self.polls[line] >= POLLS
@@ -128,7 +143,7 @@ class Losses(RowState):
         return facts.judged & has_polls & lasts & is_recent
 
 
-# --- rings
+# --- rings: queues with a limit, which evict their oldest messages when they are full
 
 
 @dataclass(frozen=True, slots=True)

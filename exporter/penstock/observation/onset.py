@@ -16,7 +16,7 @@ def onset(window: Window, excess: Matrix) -> Column:
     """(rows,) When each row began to be above the number that it is compared with.
 
     The running sum of the excess falls, or stays, until the change, and rises after it. So the change is in the sample
-    behind the last one at which the sum was lowest.
+    behind the last place at which the sum is lowest.
 
     Args:
         window: The samples of the last polls.
@@ -27,18 +27,20 @@ def onset(window: Window, excess: Matrix) -> Column:
         seen, so that it is never before the change.
     """
     rows = excess.shape[1]
-    before_the_first = np.zeros((1, rows))
+    before_first_sample = np.zeros((1, rows))
     sums = np.cumsum(excess, axis=0)
-    running = np.vstack([before_the_first, sums])
-    last = len(running) - 1
-    from_the_last = np.argmin(running[::-1], axis=0)
-    lowest = last - from_the_last
+    # `running[n]` is the sum before sample n.
+    running = np.vstack([before_first_sample, sums])
+    # `argmin` finds the first of equal numbers, and the last one is wanted: search backwards.
+    steps_from_end = np.argmin(running[::-1], axis=0)
+    lowest = len(running) - 1 - steps_from_end
+    # Where the sum is lowest at the very end nothing is above: the last sample is as good as any.
     samples = len(window.samples)
     first_above = np.minimum(lowest, samples - 1)
-    return ends(window)[first_above]
+    return sample_ends(window)[first_above]
 
 
-def ends(window: Window) -> Column:
+def sample_ends(window: Window) -> Column:
     """(samples,) When each sample of the window was taken; the last of its polls counts."""
     times = [sample.stamp for sample in window.samples]
     return np.array(times)
@@ -52,9 +54,10 @@ def first_rise(window: Window, variable: int, rows: Positions) -> Column:
 
 
 def balance_onset(window: Window, variable: int, rows: Positions) -> Column:
-    """(rows,) When the variable began to rise: a balance that goes up and down, as numbers are not read at one moment.
+    """(rows,) When the variable began to rise, if it is a balance: that goes up and down before it rises.
 
-    It is compared with half its mean: before the change it is below that, after it above.
+    The numbers of a balance are not read at one moment, so that it is seldom exactly 0. It is compared with half its
+    mean over the window: before the change it is below that, after it above.
     """
     changes = window.of(variable, rows)
     mean = changes.mean(axis=0)
@@ -74,22 +77,22 @@ def growth_onset(
         per_second: How fast each of them grows over the whole window. Half of that divides a level that stays from
             one that grows.
     """
-    as_read = window.of(variable, rows, np.nan)
-    levels = filled_forward(as_read)
+    levels_with_gaps = window.of(variable, rows, np.nan)
+    levels = filled_forward(levels_with_gaps)
     growth = np.diff(
         levels,
         axis=0,
         prepend=levels[:1],
     )
-    of_samples = seconds(window)[:, None]
-    usual = of_samples * per_second / 2
-    return onset(window, growth - usual)
+    seconds_as_column = seconds(window)[:, None]
+    half_growth = seconds_as_column * per_second / 2
+    return onset(window, growth - half_growth)
 
 
 def seconds(window: Window) -> Column:
     """(samples,) Seconds of each sample of the window; 0 for the first one of all, which has no poll before it."""
-    lasted = [sample.stamp - sample.begin for sample in window.samples]
-    return np.nan_to_num(np.array(lasted))
+    lengths = [sample.stamp - sample.begin for sample in window.samples]
+    return np.nan_to_num(np.array(lengths))
 
 
 def filled_forward(levels: Matrix) -> Matrix:

@@ -1,4 +1,8 @@
-"""All that the rules of one poll read, gathered."""
+"""All that the rules of one poll read, gathered; and the frames that new rules read in place of it.
+
+A frame (`Queues`, `Consumers`, …) has all numbers about one kind of thing, by name: those that the broker sent, and
+those that Penstock adds.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -43,14 +47,26 @@ class Groups:
 class RuleInputs:
     """All that the rules of one poll read.
 
-    client_patience: per consumer, NaN where it is not judged; eager: with those of a mask, against which more
-    than their age speaks.
-    works_since: since when each settles without a longer pause; NaN while it does not. service_window: the last polls
-    of the time that consumers need, as `learned.service` has it.
-    queue_patience: the longest of its clients', else cold. expected: consumers that the operator expects, NaN where
-    nothing is said. closed: outside of the business hours that the operator gave. rivals: other brokers that are active
-    with the same node id. left_out: beyond the broker's budgets. losses: by the account of an Artemis broker.
-    accounted: the account of an OpenMQ broker, by queue.
+    Attributes:
+        snapshot: The answers of the broker.
+        found: Its numbers, and what changed.
+        client_patience: (consumers,) The stall threshold, seconds; NaN for a consumer that is not judged.
+        queue_patience: (queues,) The longest stall threshold of its clients; the cold one where it has none.
+        dispatch: (queues,) For how long ready messages may stay undelivered, seconds.
+        absence: (queues,) For how long it may have no consumer, seconds.
+        expected: (queues,) Consumers that the operator expects; NaN where the rules do not say.
+        closed: (queues,) Whether it is outside of the business hours that the operator gave.
+        at_risk: (queues,) Messages that its ring would evict if all its consumers left now.
+        service_rate: (consumers,) The most messages a second that it settled at one of the last polls.
+        works_since: (consumers,) Since when it settles without a longer pause; NaN while it does not.
+        service_window: The last polls of the time that consumers need, as `learned.service` has it.
+        rivals: Other brokers that are active with the same node id.
+        left_out: What is beyond the broker's budgets.
+        losses: By the account of an Artemis broker.
+        openmq: What is known of an OpenMQ broker alone; None on another kind.
+        accounted: The account of an OpenMQ broker, by queue.
+        eager: Returns `client_patience`, shorter for the consumers in a mask, against which more speaks than the time
+            without a settlement.
     """
 
     snapshot: Snapshot
@@ -121,17 +137,18 @@ class RuleInputs:
         return self.eager(consumers)
 
     def of(self, function: Callable[["RuleInputs"], ResultT]) -> ResultT:
-        """The function's result for this poll, computed once."""
+        """Return the function's result for this poll, computed once: rules ask for each other's results."""
         if function not in self._results:
             self._results[function] = function(self)
         result: ResultT = self._results[function]
         return result
 
 
-# --- the frames, made of what `Facts` and the rest carry: a line for each column
+# --- the frames, made of `Facts` and the other inputs: a line for each column
 
 
 def queue_frame(poll: RuleInputs) -> Queues:
+    """Return the queues as rules see them; a number that Penstock corrects replaces the one that the broker sent."""
     facts = poll.found
     timers = poll.timers
     usual = poll.usual
@@ -193,6 +210,7 @@ def queue_frame(poll: RuleInputs) -> Queues:
 
 
 def consumer_frame(poll: RuleInputs) -> Consumers:
+    """Return the consumers as rules see them, each with the positions of its queue and client."""
     facts = poll.found.consumer
     unacked = poll.unacked
     kept = {
@@ -221,6 +239,7 @@ def consumer_frame(poll: RuleInputs) -> Consumers:
 
 
 def client_frame(poll: RuleInputs) -> Clients:
+    """Return the clients of each queue, with the sums over their consumers."""
     facts = poll.found.consumer
     clients = poll.groups.clients
     kept = {
@@ -232,11 +251,13 @@ def client_frame(poll: RuleInputs) -> Clients:
 
 
 def address_frame(poll: RuleInputs) -> Addresses:
+    """Return the addresses; none where the broker listed none."""
     addresses = poll.snapshot.addresses or Table(Index.empty())
     return Addresses(addresses.index, addresses.columns)
 
 
 def producer_frame(poll: RuleInputs) -> Producers:
+    """Return the producers, each with its connection; none where the broker listed none."""
     producers = poll.snapshot.producers or Table(Index.empty())
     return Producers(
         producers.index,
@@ -246,10 +267,11 @@ def producer_frame(poll: RuleInputs) -> Producers:
 
 
 def connection_frame(poll: RuleInputs) -> Connections:
+    """Return the connections; none where the broker listed none."""
     connections = poll.snapshot.connections or Table(Index.empty())
     return Connections(connections.index, connections.columns)
 
 
 def sent(table: Table[Any] | None) -> dict[str, Any]:
-    """The columns that the broker sent for things of one kind, by name."""
+    """Return the columns that the broker sent for things of one kind, by name; none where it was not asked."""
     return {} if table is None else dict(table.columns)
