@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from penstock.core.table import Index
-from penstock.learned.service import DEEP, LOW, SECONDS, STEP, ServiceTime, working
+from penstock.learned.service import DEEP, LOW, SECONDS, STEP, ServiceTime, working_consumers
 
 POLL = 15.0
 BEGIN = 1000.0
@@ -117,7 +117,7 @@ def taught(usual: float, now: float, windows: float = 0.0) -> ServiceTime:
     made = ServiceTime(
         QUEUES, np.array([usual]), np.array([windows]), now=np.array([now])
     )
-    return made.taught(77.0)
+    return made.with_window_learned(77.0)
 
 
 def test_the_first_window_is_the_usual() -> None:
@@ -179,6 +179,6 @@ def test_it_learns_once_in_the_length_of_a_window() -> None:
 def test_where_consumers_have_no_numbers_all_may_work(
     consumers: float, single: bool, works: float
 ) -> None:
-    assert working(
+    assert working_consumers(
         found(0, consumers=consumers, single=single, counted=False)
     ).tolist() == [works]

@@ -1,7 +1,8 @@
 """For how long a queue's consumers usually stay away: lessons from absences that ended by themselves.
 
-One absence is a lesson at once. It is forgotten after eight times its length unless another one of like length comes:
-an outage does not excuse the next one, and a batch job is known from its second cycle on.
+A *lesson* is the length of an absence, and the time until which it is remembered. One absence is a lesson at once. It
+is forgotten after eight times its length unless another one of like length comes: an outage does not excuse the next
+one, and a batch job is known from its second cycle on.
 """
 
 from dataclasses import dataclass, replace
@@ -34,7 +35,7 @@ class Absences(RowState):
     lengths: NDArray[np.float64] = column(lines=LESSONS, outlives=True)
     """(LESSONS, queues) Seconds of the absence."""
     until: NDArray[np.float64] = column(lines=LESSONS, outlives=True)
-    """(LESSONS, queues) When the lesson is forgotten."""
+    """(LESSONS, queues) When the lesson is forgotten, by the broker's clock."""
 
     def advance(self, facts: Facts, ended: Column) -> "Absences":
         """Return the lessons after a poll.
@@ -57,7 +58,7 @@ class Absences(RowState):
         return replace(before, lengths=lengths, until=until)
 
     def seconds(self, now: float, cold: float) -> Column:
-        """(queues,) Seconds that an absence may last, at least `cold`."""
+        """(queues,) Seconds that an absence may last: half as long again as the longest lesson, and at least `cold`."""
         with np.errstate(invalid="ignore"):
             is_kept = self.until >= now
         lengths = np.where(is_kept, self.lengths, 0.0)
@@ -68,7 +69,8 @@ class Absences(RowState):
 def learn(lengths: Column, until: Column, length: float, now: float) -> None:
     """Write an absence of this length into the lessons of its queue.
 
-    It makes a lesson of like length longer; else it replaces the one that is forgotten first.
+    A lesson of like length is renewed, with the longer one of both lengths. If there is none, the absence takes a free
+    place, or the one of the lesson that would be forgotten first.
 
     Args:
         lengths: (LESSONS,) Seconds, NaN where there is none.
@@ -82,6 +84,7 @@ def learn(lengths: Column, until: Column, length: float, now: float) -> None:
         lesson = int(np.argmax(is_alike))
         lengths[lesson] = np.fmax(lengths[lesson], length)
     else:
+        # A free place counts as one that was forgotten long ago.
         forgotten_at = np.where(
             np.isnan(lengths),
             -np.inf,

@@ -1,7 +1,11 @@
 """The usual numbers of many queues, one byte each: by hour of the last four weeks, and by day of the last 28.
 
-A byte has ten steps an octave, so that a number is right within 3.5 %. Each queue has a column by its name: its numbers
-outlive the broker's numbering of queues, the agent, and for a while the queue itself.
+A byte is a logarithm: ten steps double the number, so that it is right within 3.5 %. 0 is for a number that is not
+known. Each queue has a column by its name: its numbers outlive the broker's numbering of queues, the agent, and for a
+while the queue itself.
+
+The tables are rings: an hour replaces the one of four weeks ago, a day the one of 28 days ago. An *hour of the week* is
+one of 168; a *kind* is what a number says, such as the inflow.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,20 +21,21 @@ from penstock.settings.calendar import HOURS
 WEEKS = 4
 DAYS = 28
 STEPS = 10
-"""Of a byte in an octave."""
+"""So many steps of a byte double its number."""
 HIGHEST = 255
 Bytes = NDArray[np.uint8]
-"""Packed numbers; 0 where nothing is known."""
+"""Packed numbers; 0 where nothing is known. Bytes of two numbers compare as the numbers do."""
 QueueName = tuple[str, str]
 """Address and queue."""
-_STEPS_UP = np.arange(HIGHEST) / STEPS
-_VALUES = np.append(np.nan, 2.0**_STEPS_UP)
-"""The number of each byte."""
+_OCTAVES = np.arange(HIGHEST) / STEPS
+_VALUES = np.append(np.nan, 2.0**_OCTAVES)
+"""The number of each byte: NaN, 1, 1.07, 1.15, …, 2 at byte 11, …"""
 
 
 def packed(values: ArrayLike) -> Bytes:
     """Return a byte for each number: 0 for NaN, and 1 for all numbers up to 1."""
     numbers = np.asarray(values, np.float64)
+    # `fmax` makes 1 of NaN, too, which has no logarithm.
     octaves = np.log2(np.fmax(numbers, 1.0))
     steps = np.rint(STEPS * octaves) + 1
     steps = np.minimum(steps, HIGHEST)
@@ -58,7 +63,7 @@ HourT = TypeVar("HourT", int, NDArray[np.int64])
 
 
 def place_of(hour: HourT) -> tuple[HourT, HourT]:
-    """Return the week and the hour of the week at which the tables have an hour, or many hours."""
+    """Return the line of the week (0 … 3) and the hour of the week at which the tables have an hour, or many hours."""
     week = hour // HOURS
     return week % WEEKS, hour % HOURS
 
@@ -79,7 +84,12 @@ class ByteTables:
 
     @classmethod
     def of(cls, hours: int, days: int) -> "ByteTables":
-        """Return tables for no queue yet; hours, days: how many kinds of numbers each has."""
+        """Return tables without queues.
+
+        Args:
+            hours: How many kinds of numbers there are by hour.
+            days: How many there are by day.
+        """
         return cls({}, no_hours(hours), no_days(days))
 
     def places(self, names: Iterable[QueueName]) -> Positions:
@@ -94,7 +104,7 @@ class ByteTables:
             columns.setdefault(name, len(columns))
         width = self.hours.shape[-1]
         if len(columns) > width:
-            # Room for more, as each new width copies all.
+            # An eighth of room for more queues, as each new width copies all.
             with_room = width + width // 8
             width = max(len(columns), with_room)
         hours = _widened(self.hours, width)
@@ -102,15 +112,18 @@ class ByteTables:
         return replace(self, names=columns, hours=hours, days=days)
 
     def without_unused(self, present: Iterable[QueueName], most: int) -> "ByteTables":
-        """Return the tables without queues that are not `present` and have no numbers, or are beyond `most` in all."""
-        is_used = np.asarray(self.hours.any(axis=(0, 1, 2)))
+        """Return the tables without queues that are gone and have no numbers; these very tables where none is removed.
+
+        Of the queues that are gone and have numbers, those stay that got their columns last, up to `most` in all.
+        """
+        has_numbers = np.asarray(self.hours.any(axis=(0, 1, 2)))
         stay = self.names.keys() & set(present)
-        absent = [
+        gone_with_numbers = [
             name
             for name, column in self.names.items()
-            if name not in stay and is_used[column]
+            if name not in stay and has_numbers[column]
         ]
-        youngest_first = absent[::-1]
+        youngest_first = gone_with_numbers[::-1]
         room = max(most - len(stay), 0)
         names = [*stay, *youngest_first[:room]]
         if len(names) == len(self.names):
@@ -125,11 +138,13 @@ class ByteTables:
     def with_hour(
         self, hour: int, columns: Positions, values: Bytes, *, since: int
     ) -> "ByteTables":
-        """Return the tables with the numbers of an hour; nothing is known of other queues, and of hours in between.
+        """Return the tables with the numbers of an hour, and 0 for other queues and for hours that were not learned.
+
+        The line of the hour still has the numbers of four weeks ago, and so have the hours since the last one.
 
         Args:
             hour: The hour, by `Calendar.hour`.
-            columns: Of the queues whose numbers are known.
+            columns: The columns of the queues whose numbers are known.
             values: (kinds, queues) Their numbers.
             since: The last hour that is in the tables.
         """
@@ -146,7 +161,7 @@ class ByteTables:
     def with_day(
         self, day: int, columns: Positions, values: Bytes, *, since: int
     ) -> "ByteTables":
-        """Return the tables with the numbers of a day, like `with_hour`; of the same day the last numbers count."""
+        """Return the tables with the numbers of a day, like `with_hour`; a second call for a day replaces the first."""
         days = self.days.copy()
         first_unknown = max(since + 1, day - DAYS)
         for unknown in range(first_unknown, day + 1):
@@ -157,7 +172,12 @@ class ByteTables:
     def moved(
         self, before: NDArray[np.int64], after: NDArray[np.int64]
     ) -> "ByteTables":
-        """Return the tables with the numbers of each hour of `before` at the same one of `after`, and no others."""
+        """Return the tables with the numbers of the hours `before` at the hours `after`, and 0 at all others.
+
+        Args:
+            before: (hours,) Hours of these tables.
+            after: (hours,) Where each of them is in the new ones.
+        """
         hours = np.zeros_like(self.hours)
         week, hour_of_week = place_of(before)
         numbers = self.hours[:, week, hour_of_week]
@@ -176,10 +196,10 @@ class ByteTables:
     def restored(
         self, names: Sequence[QueueName], hours: Bytes, days: Bytes
     ) -> "ByteTables":
-        """Return tables of as many kinds as these, from the three results of `stored`.
+        """Return tables from the three results of `stored`, with as many kinds of numbers as these tables.
 
         Raises:
-            ValueError: They are of another size.
+            ValueError: The results have another size.
         """
         width = len(names)
         pairs = [(address, queue) for address, queue in names]
@@ -190,22 +210,26 @@ class ByteTables:
         )
 
     def around(self, hour: int, columns: Positions) -> Bytes:
-        """(kinds, WEEKS, 3, queues) The numbers of the hour before, this one and the next; 0 for a column of -1."""
+        """(kinds, WEEKS, 3, queues) The numbers of the hour before, this one and the next, in the weeks that are known.
+
+        0 for a column of -1. Pauses and jobs come a little earlier or later than in other weeks.
+        """
         three_hours = np.arange(hour - 1, hour + 2) % HOURS
-        return taken(self.hours[:, :, three_hours], columns)
+        return columns_or_zero(self.hours[:, :, three_hours], columns)
 
     def highest(self, day: int, columns: Positions) -> Bytes:
-        """(kinds, queues) The highest numbers of the days before this one; 0 for a column of -1."""
+        """(kinds, queues) The highest numbers of the 27 days before this one; 0 for a column of -1."""
         other_days = np.delete(
             self.days,
             day % DAYS,
             axis=1,
         )
-        return taken(other_days.max(axis=1, initial=0), columns)
+        return columns_or_zero(other_days.max(axis=1, initial=0), columns)
 
 
-def taken(values: Bytes, columns: Positions) -> Bytes:
+def columns_or_zero(values: Bytes, columns: Positions) -> Bytes:
     """Return these columns (the last axis) of the values, 0 for a column of -1."""
+    # The column -1 is the last one, which is 0.
     with_zeros = _widened(values, values.shape[-1] + 1)
     return with_zeros[..., columns]
 

@@ -1,9 +1,12 @@
 """Consumers that come and go: clients that reconnect without progress, clients that crash, consumers that leave.
 
-A client crashes again and again if its consumers vanish with messages, and have settled none, while other consumers of
-the queue work. Only few clients are looked at: those with a new consumer on a queue without progress, and those of
-which a consumer vanished that buffered messages. Nobody sees an acknowledgement just before a consumer goes, but then
-its queue settles more than its consumers show: these messages are settled `unseen`.
+A client crashes again and again, in a *crash loop*, if its consumers vanish with messages, and have settled none, while
+other consumers of the queue work. A *streak* is a time in which a client reconnects and its queue settles nothing. A
+*departure* is a consumer that was idle for long and left with messages. Only few clients are looked at: those with a
+new consumer on a queue without progress, and those of which a consumer vanished that buffered messages.
+
+No poll sees an acknowledgement just before a consumer goes, but then its queue settles more than its consumers show:
+these messages are settled *unseen*.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,22 +30,27 @@ KEEP = 3600.0
 SHOWN = 300.0
 """Seconds for which a departure is kept."""
 LONG = 30.0
-"""Seconds; a consumer that buffered messages for a shorter time and leaves is not reported."""
+"""Seconds; a consumer that had settled nothing for a shorter time and leaves with messages is not reported."""
 SECONDS = 600.0
 """Consumers that vanished longer ago do not count."""
 LEAST = 5
 LEAST_POLLS = 3
 """Consumers that vanished, and polls at which some did, at least: a pool that stops once is no loop."""
 MORE = 2
-"""Consumers more for each that had settled messages: instances that are stopped in their first job are no loop."""
+"""So many consumers more for each one that had settled messages: instances that are stopped in their first job are no
+loop.
+"""
 UNSEEN = 3.0
 UNSEEN_SHARE = 0.2
-"""Messages of the queue, and messages for each of these consumers, that reading explains as settled unseen."""
+"""So many messages of the queue, and so many for each consumer, may seem to be settled unseen only because numbers are
+not read at one moment.
+"""
 SWEEP_SECONDS = 60.0
 """Between two times at which all loops are looked at."""
 MOST = 10_000
 """Clients that are followed."""
 HELD = CONSUMER_NUMBERS.index("buffered")
+"""Line of the buffered messages in the numbers of consumers; `SETTLED` is that of the acknowledged ones."""
 SETTLED = CONSUMER_NUMBERS.index("acknowledged")
 
 
@@ -50,9 +58,9 @@ class Departed(NamedTuple):
     """The consumers that vanished with messages since the poll before.
 
     Attributes:
-        client: The client of each.
-        at: Its position at the poll before.
-        queue: Its queue now.
+        client: Position of the client of each at the poll before.
+        at: Its own position at the poll before.
+        queue: Position of its queue now.
         held: Messages that it buffered.
         settled: Messages that it had settled, in all.
     """
@@ -64,7 +72,7 @@ class Departed(NamedTuple):
     settled: Column
 
     def only(self, stays: Mask) -> "Departed":
-        """Return some of the consumers."""
+        """Return those of the consumers for which `stays` is True."""
         return Departed(
             client=self.client[stays],
             at=self.at[stays],
@@ -77,8 +85,15 @@ class Departed(NamedTuple):
 def departed_consumers(
     facts: Facts, clients: Grouping[ClientSeries], seen: Seen
 ) -> Departed:
-    """Return the consumers of judged queues that vanished with messages. clients, seen: at the poll before."""
+    """Return the consumers of judged queues that vanished with messages, those of hidden clients excepted.
+
+    Args:
+        facts: The numbers of the poll.
+        clients: At the poll before.
+        seen: The numbers of the poll before.
+    """
     vanished = facts.consumer.gone
+    # At the first poll after a start of the agent no clients are known.
     has_client = vanished.at < len(clients.member)
     is_placed = has_client & (vanished.queue >= 0)
     position = vanished.at[is_placed]
@@ -99,6 +114,8 @@ def next_run(
     run: int, *, on: bool, holds: bool, may_come: bool = True
 ) -> tuple[int, bool]:
     """Return how many polls in a row a rule had the same result, and whether its condition is active.
+
+    POLLS in a row make the condition active, and as many clear it.
 
     Args:
         run: The polls up to the one before: positive while the rule holds, negative while it does not.
@@ -152,21 +169,21 @@ class CrashLoop:
 
     @property
     def begin(self) -> float:
-        """When the first ones vanished."""
+        """When the first consumers vanished."""
         return self.vanished[0].at
 
     @property
     def consumers(self) -> float:
-        """How many vanished that had settled nothing."""
+        """How many consumers vanished that had settled nothing."""
         return sum(event.consumers for event in self.vanished)
 
     @property
     def held(self) -> float:
-        """Messages that they buffered at the last poll that saw them: at least so many were given back."""
+        """Messages that these consumers buffered at the last poll that saw them: at least so many were given back."""
         return sum(event.held for event in self.vanished)
 
     def advance(self, now: float, unseen: float, *, served: bool) -> "CrashLoop":
-        """Return the loop after a poll.
+        """Return the loop after a poll, without the consumers that vanished more than SECONDS ago.
 
         Args:
             now: When the poll was.
@@ -181,10 +198,18 @@ class CrashLoop:
 
 
 def vanish_repeatedly(vanished: tuple[Vanished, ...], unseen: float) -> bool:
-    """Return whether enough consumers vanished without having settled a message, at enough polls."""
+    """Return whether enough consumers vanished without having settled a message, at enough polls.
+
+    More are needed the more consumers vanished that had settled messages, or may have.
+
+    Args:
+        vanished: The consumers, by poll.
+        unseen: Messages of the queue that were settled unseen up to now.
+    """
     consumers = np.array([event.consumers for event in vanished])
     settled = np.array([event.settled for event in vanished])
     unseen_before = np.array([event.unseen for event in vanished])
+    # From each poll to the next one, and from the last one until now.
     unseen_since = np.diff(unseen_before, append=unseen)
     worked = may_have_worked(consumers, unseen_since)
     idle = consumers - worked
@@ -194,11 +219,13 @@ def vanish_repeatedly(vanished: tuple[Vanished, ...], unseen: float) -> bool:
 
 
 def may_have_worked(consumers: Column, unseen: Column) -> Column:
-    """(events,) How many of the consumers that vanished may have settled a message unseen.
+    """(events,) How many of the consumers that vanished may have settled a message unseen: one for each such message.
+
+    None did if so few messages were settled unseen that the time of reading explains them.
 
     Args:
         consumers: (events,) How many vanished.
-        unseen: (events,) Messages of the queue that were settled unseen then.
+        unseen: (events,) Messages of the queue that were settled unseen from then to the next event.
     """
     explained_by_reading = UNSEEN + UNSEEN_SHARE * consumers.sum()
     if unseen.sum() < explained_by_reading:
@@ -211,7 +238,7 @@ class CrashLoops(RowState):
     """The clients of which consumers vanish."""
 
     unseen: Column = column(0.0, saved=False)
-    """Per queue the messages settled by consumers that no poll saw settle them, in all."""
+    """(queues,) Messages that were settled unseen, in all."""
     loops: Mapping[ClientSeries, CrashLoop] = unindexed(dict)
     pending: tuple[ClientSeries, ...] = unindexed(tuple)
     """The clients whose condition is active, or may be from the next poll on."""
@@ -227,6 +254,9 @@ class CrashLoops(RowState):
     ) -> "CrashLoops":
         """Return the loops after a poll.
 
+        Only loops that may change are looked at: those with an event, and pending ones. Once a minute all are, so that
+        old events are forgotten.
+
         Args:
             facts: The numbers of the poll.
             departed: The consumers that vanished with messages.
@@ -239,20 +269,27 @@ class CrashLoops(RowState):
         events = vanished_by_client(facts, departed, clients, before)
         loops = with_events(self.loops, events)
         is_sweep = facts.now - self.swept > SWEEP_SECONDS
-        asked = [*loops]
+        looked_at = [*loops]
         if not is_sweep:
-            asked = [client for client in {*events, *self.pending} if client in loops]
-        advance_loops(loops, asked, facts, unseen, unsettled)
+            may_change = {*events, *self.pending}
+            looked_at = [client for client in may_change if client in loops]
+        advance_loops(loops, looked_at, facts, unseen, unsettled)
         return CrashLoops(
             index=facts.queues,
             unseen=unseen,
             loops=loops,
-            pending=tuple(client for client in asked if is_pending(loops.get(client))),
+            pending=tuple(
+                client for client in looked_at if is_pending(loops.get(client))
+            ),
             swept=facts.now if is_sweep else self.swept,
         )
 
     def kept(self) -> Iterator[tuple[ClientSeries, CrashLoop]]:
-        """Yield each loop as the next agent begins with it: for that no message has been settled unseen yet."""
+        """Yield each loop as the next agent begins with it.
+
+        That agent counts the messages settled unseen from 0, so that the numbers of the events are made smaller by as
+        many as were counted up to now.
+        """
         for client, loop in self.loops.items():
             unseen = self._unseen_of(loop.queue)
             vanished = tuple(
@@ -270,12 +307,14 @@ def with_events(
     before: Mapping[ClientSeries, CrashLoop],
     events: Mapping[ClientSeries, tuple[int, Vanished]],
 ) -> dict[ClientSeries, CrashLoop]:
-    """Return the loops with the consumers that vanished; a loop begins with one that had settled nothing."""
+    """Return the loops with the consumers that vanished; a loop begins when one vanishes that had settled nothing.
+
+    events: By client the key of its queue, and the consumers that vanished at this poll.
+    """
     loops = dict(before)
     for client, (queue_key, event) in events.items():
-        has_room = len(loops) < MOST
-        begins = event.consumers and has_room
-        if client in loops or begins:
+        may_begin = event.consumers > 0 and len(loops) < MOST
+        if client in loops or may_begin:
             loop = loops.get(client, CrashLoop(queue_key))
             vanished = (*loop.vanished, event)
             loops[client] = replace(loop, vanished=vanished)
@@ -284,19 +323,29 @@ def with_events(
 
 def advance_loops(
     loops: dict[ClientSeries, CrashLoop],
-    asked: list[ClientSeries],
+    looked_at: list[ClientSeries],
     facts: Facts,
     unseen: Column,
     unsettled: Column,
 ) -> None:
-    """Advance the loops of these clients by a poll; those without consumers any more, or without queue, are removed."""
-    queue_keys = np.array([loops[client].queue for client in asked], np.int64)
+    """Advance the loops of some clients by a poll; a loop without recent events, or whose queue is gone, is removed.
+
+    Args:
+        loops: All loops; written to.
+        looked_at: The clients whose loops are advanced.
+        facts: The numbers of the poll.
+        unseen: (queues,) Messages that were settled unseen, in all.
+        unsettled: (queues,) Since when nothing is settled, NaN where it is.
+    """
+    queue_keys = np.array([loops[client].queue for client in looked_at], np.int64)
     positions = facts.queues.positions(queue_keys).tolist()
-    for client, queue in zip(asked, positions, strict=True):
+    for client, queue in zip(looked_at, positions, strict=True):
         loop = loops.pop(client)
         is_gone = queue < 0
         if is_gone:
             continue
+        # Where the queue has settled nothing since the loop began, not only this client does not work. The comparison
+        # of NaN is False: the queue settles.
         served = not unsettled[queue] <= loop.begin
         loop = loop.advance(
             facts.now,
@@ -319,6 +368,9 @@ def vanished_by_client(
     unseen: Column,
 ) -> dict[ClientSeries, tuple[int, Vanished]]:
     """Return by client the key of its queue and the consumers that vanished with messages.
+
+    None soon after a start of the broker, when all clients reconnect, and none on queues that keep what is
+    acknowledged, which show no settled messages.
 
     Args:
         facts: The numbers of the poll.
@@ -357,14 +409,14 @@ def vanished_by_client(
 
 @dataclass(frozen=True, slots=True)
 class Streak:
-    """A time in which a client makes no progress.
+    """A time in which a client reconnects and its queue settles nothing.
 
     Attributes:
         begin: When it began.
         queue: The name of the queue.
-        ids: Consumers that buffered or received messages in it.
-        polls: Polls at which such consumers came.
-        last: The last of these polls.
+        ids: How many consumers buffered or received messages in it.
+        polls: At how many polls such consumers came.
+        last: When the last of these polls was.
         patience: Stall threshold of the client, seconds.
         run: See `next_run`.
         on: Whether the condition is active.
@@ -404,9 +456,10 @@ class Churn(RowState):
     """What is known about consumers that come and go."""
 
     counted: Mask = mask(saved=False)
-    """Consumers that their client's streak has counted."""
+    """(consumers,) Whether the streak of its client has counted it."""
     streaks: Mapping[ClientSeries, Streak] = unindexed(dict)
     left: Mapping[ClientSeries, Departure] = unindexed(dict)
+    """The last departure of each client, for SHOWN seconds."""
     clients: Grouping[ClientSeries] = unindexed(Grouping)
     """The clients at the poll before: the one of a vanished consumer is among them."""
     ended: Mapping[ClientSeries, Streak] = unindexed(dict)
@@ -424,7 +477,7 @@ class Churn(RowState):
         # Progress on a queue ends the streak, and with it the counting of consumers.
         counted = self.reindexed(facts.consumer.index).counted
         holders = judged_holders(poll, first)
-        # Only consumers that have just come can be churn.
+        # Only consumers that have just come show that the client reconnects.
         is_recent = facts.now - poll.unacked.seen_since <= 3 * facts.interval
         new = np.flatnonzero(holders & is_recent & ~counted)
         streaks = with_new_consumers(lasting, new, poll)
@@ -444,7 +497,10 @@ class Churn(RowState):
     def _lasting(
         self, facts: Facts
     ) -> tuple[dict[ClientSeries, Streak], dict[ClientSeries, Streak]]:
-        """Return the streaks that go on, and those that were active and have ended."""
+        """Return the streaks that go on, and those that were active and have ended.
+
+        A streak goes on while its queue settles nothing, for an hour after the last new consumer.
+        """
         if not self.streaks:
             return {}, {}
         is_idle = ~(facts.d_settled > 0) & facts.known
@@ -468,7 +524,14 @@ class Churn(RowState):
     ) -> dict[ClientSeries, Departure]:
         """Return the departures of the last SHOWN seconds, with those of this poll.
 
-        previous: when the poll before was, at which the consumers were seen last.
+        One is reported if the consumer had settled nothing for LONG seconds, and if the queue has not settled as many
+        messages at this poll: then some went back to it.
+
+        Args:
+            facts: The numbers of the poll.
+            departed: The consumers that vanished with messages.
+            previous: When the poll before was, which saw these consumers last.
+            unacked_before: Since when consumers had settled nothing, at the poll before.
         """
         left = {
             client: departure
@@ -490,7 +553,10 @@ class Churn(RowState):
         return left
 
     def standing(self) -> dict[ClientSeries, Streak]:
-        """Return the clients that reconnect and settle nothing."""
+        """Return the streaks whose condition is active, with those that ended at this poll.
+
+        A condition is cleared by two polls: the first of them still needs the streak.
+        """
         active = {
             client: streak for client, streak in self.streaks.items() if streak.on
         }
@@ -498,7 +564,7 @@ class Churn(RowState):
 
 
 def judged_holders(poll: RuleInputs, first: float) -> Mask:
-    """(consumers,) Whether a judged consumer has messages of a queue without progress. first: the first poll of all."""
+    """(consumers,) Whether it is judged, and has messages of a queue that settles nothing. first: The first poll."""
     came_later = poll.unacked.seen_since > first
     holders = idle_holders(poll.found, poll.groups.clients, came_later)
     return holders & ~np.isnan(poll.client_patience)
@@ -507,7 +573,9 @@ def judged_holders(poll: RuleInputs, first: float) -> Mask:
 def idle_holders(
     facts: Facts, clients: Grouping[ClientSeries], came_later: Mask
 ) -> Mask:
-    """(consumers,) Whether it buffers messages of a queue that settles nothing, or has received some since it came.
+    """(consumers,) Whether it buffers messages of a queue that settles nothing, or has received some.
+
+    For one that was there at the first poll it is not known when it received them: only what it buffers counts.
 
     came_later: (consumers,) Whether it came after the first poll.
     """
@@ -522,7 +590,7 @@ def idle_holders(
 def with_new_consumers(
     streaks: dict[ClientSeries, Streak], new: Positions, poll: RuleInputs
 ) -> dict[ClientSeries, Streak]:
-    """Return the streaks with the consumers that are new; the first one of a client begins its streak."""
+    """Return `streaks` with the consumers that are new; the first one of a client begins its streak."""
     facts = poll.found
     rows = facts.consumer.index.rows
     for client, consumers in by_client(new, poll.groups.clients).items():
@@ -543,7 +611,7 @@ def with_new_consumers(
 def by_client(
     consumers: Positions, clients: Grouping[ClientSeries]
 ) -> dict[ClientSeries, list[int]]:
-    """Return these consumers by their client."""
+    """Return the positions of these consumers by their client."""
     consumers_of: dict[ClientSeries, list[int]] = {}
     for consumer in consumers.tolist():
         client = clients.index.rows[clients.member[consumer]]
@@ -566,7 +634,7 @@ def advanced_streaks(
 ) -> dict[ClientSeries, Streak]:
     """Return the streaks that are old enough to be judged, after this poll.
 
-    After a start of the agent each client of a large broker has a young one.
+    A streak that is younger cannot be a condition. After a start of the agent each client of a large broker has one.
     """
     old = {
         client: streak
@@ -587,9 +655,10 @@ def advanced_streaks(
 
 
 def advance_streak(streak: Streak, facts: Facts, present: float, ids: int) -> Streak:
-    """Return the streak after a poll: whether it is active.
+    """Return the streak after a poll, which decides whether it is active.
 
-    It is if enough consumers came, at three polls, over longer than their stall threshold.
+    It is if consumers came at three polls, over longer than their stall threshold, and if they are enough: more than
+    twice as many as the client has now, so that each was replaced.
 
     Args:
         streak: After the poll before.
@@ -598,10 +667,10 @@ def advance_streak(streak: Streak, facts: Facts, present: float, ids: int) -> St
         ids: The fewest that must have come.
     """
     age = facts.now - streak.begin
-    # One poll may agree early, as the age alone decides when the condition begins.
+    # Two polls must agree. The first may be an interval early, so that the condition begins at the threshold.
     is_old = age >= streak.patience - facts.interval and streak.polls >= OLD
-    is_enough = streak.ids >= max(ids, 2 * present + 1)
-    holds = is_old and is_enough and not facts.settling
+    has_enough = streak.ids >= max(ids, 2 * present + 1)
+    holds = is_old and has_enough and not facts.settling
     may_come = age >= streak.patience
     run, on = next_run(
         streak.run,

@@ -4,6 +4,10 @@ The agent learns it hour by hour, one byte a number (`byte_tables`), or history 
 of the two counts. Once three weeks are known, a number beyond its limit is learned as the limit: a fault raises a limit
 once by its factor, and a lasting change is learned in some weeks. A gap in the polls, maintenance and holidays teach
 nothing.
+
+A *pause* of a queue is a time without new messages, an *absence* one without consumers while messages wait. The numbers
+of the present hour are collected in arrays by queue, and written into the byte tables when the hour ends. There the
+*place* of a queue is its column, which it keeps by its name when the broker numbers its queues anew.
 """
 
 from collections.abc import Callable
@@ -53,7 +57,7 @@ FLOWS = ByteTables.of(3, HIGHS)
 ABSENCES = ByteTables.of(1, 0)
 GAP = 60.0
 GAP_POLLS = 3
-"""A longer time between two polls is a gap: the longer one of these seconds and polls."""
+"""A time between two polls is a gap if it is longer than these seconds and than so many polls."""
 LEAST_OF_HOUR = 1800.0
 """Seconds of an hour that the polls must cover before the hour teaches anything."""
 LONG_ABSENCE = 300.0
@@ -68,14 +72,21 @@ history.
 LONG = 7200.0
 MARGIN = 5400.0
 """Seconds: a pause or an absence longer than LONG may last MARGIN longer: jobs are late, and clocks are set."""
+LEAST_MARGIN = 0.15
+SPREADS = 3
+MOST_OF_PAUSE = 2
+MOST_OF_ABSENCE = 0.5
+"""A pause or an absence may last longer than the longest one by so many times the difference between the weeks, but at
+least by the first of these shares of the longest one, and at most by the last ones.
+"""
 REGULAR = 0.1
 REGULAR_PAUSE = 1800.0
 """A queue has a regular rhythm if the longest pauses of all weeks differ by less than this share, and if they are
 longer than so many seconds.
 """
 ALIKE = 0.7
-"""Where they are no longer than LONG, each single hour must have a pause of this share: the longest pauses of some
-hours are alike by chance.
+"""Where the longest pauses are no longer than LONG, each single hour must have a pause of this share of the longest:
+those of some hours are alike by chance.
 """
 NO_WEEK = 255
 """Replaces 0 (not known) in bytes, so that it is never the lowest."""
@@ -99,12 +110,14 @@ class Profile(NamedTuple):
     def by_wall_clock(self, now: float, calendar: Calendar) -> "Profile":
         """Return the last weeks before `now` by the clock of the calendar's zone; history has them by UTC.
 
-        Holidays are left out. now: seconds since 1970.
+        An hour by UTC becomes the hour of the wall clock that it has most of. In a zone that is half an hour off it has
+        half of each of two: a pause in it belongs to both. Holidays are left out.
+
+        now: seconds since 1970.
         """
         middles = self._moved(now, 1799.0, calendar)
         starts = self._moved(now, 0.0, calendar)
         ends = self._moved(now, 3599.0, calendar)
-        # Where a zone is half an hour off, a pause belongs to both hours.
         pauses = starts.flows.hours[PAUSE]
         pauses = np.maximum(pauses, ends.flows.hours[PAUSE])
         absences = np.maximum(starts.absences.hours, ends.absences.hours)
@@ -113,8 +126,9 @@ class Profile(NamedTuple):
         return middles
 
     def _moved(self, now: float, second: float, calendar: Calendar) -> "Profile":
-        """Return each hour by UTC at the hour of the wall clock in which its `second` lies."""
+        """Return the numbers of each hour by UTC at the hour of the wall clock in which its `second` lies."""
         hours_ago = np.arange(WEEKS * HOURS, 0, -1)
+        # A calendar without settings is by UTC.
         hours = Calendar().hour(now) - hours_ago
         hours_since_1970 = hours - Calendar().hour(0)
         stamps = 3600.0 * hours_since_1970 + second
@@ -188,7 +202,10 @@ class Normal(RowState):
         service: ServiceTime,
         calendar: Calendar,
     ) -> "Normal":
-        """Return the state after a poll. step: seconds since the poll before, NaN where there was none."""
+        """Return the state after a poll. step: seconds since the poll before, NaN where there was none.
+
+        At the first poll of an hour the last one is learned. After a gap in the polls nothing is counted.
+        """
         hour = calendar.hour(facts.now)
         fresh = facts.queues.new_since(self.index)
         normal = self.reindexed(facts.queues, facts.known)
@@ -202,7 +219,7 @@ class Normal(RowState):
         return counted.measured(facts, timers, activity, trend, service)
 
     def in_new_hour(self, now: float, hour: int, calendar: Calendar) -> "Normal":
-        """Return the state at the first poll of an hour."""
+        """Return the state at the first poll of an hour; at the first of all, with the history by the wall clock."""
         normal = self
         if self.hour < 0:
             history = self.history
@@ -215,7 +232,10 @@ class Normal(RowState):
     def with_expected_of(
         self, queues: Index[QueueRow], fresh: Positions, hour: int, calendar: Calendar
     ) -> "Normal":
-        """Return the state with `expected` by the queues of this poll; `fresh` ones may be known from before."""
+        """Return the state with `expected` by the queues of this poll.
+
+        It is computed once an hour, and again where a `fresh` queue has a place: it is known from before.
+        """
         expected = self.expected.reindexed(queues)
         normal = replace(self, expected=expected)
         is_known = self.place[fresh] >= 0
@@ -224,9 +244,9 @@ class Normal(RowState):
         return replace(normal, expected=normal.expected_at(hour, calendar))
 
     def after_gap(self, now: float, step: float) -> "Normal":
-        """Return the state after a gap in the polls, of which nobody knows what came when.
+        """Return the state after a gap in the polls, in which messages may have come at any time.
 
-        A pause that went on then was as long as it had been at the poll before.
+        A pause that went on before the gap counts as it was at the poll before, and the next one begins now.
         """
         gap_seconds = 0.0 if np.isnan(step) else step
         pause_before = now - gap_seconds - self.arrival
@@ -238,9 +258,10 @@ class Normal(RowState):
         )
 
     def placed(self, facts: Facts, fresh: Positions) -> "Normal":
-        """Return the state with places for the queues that need one.
+        """Return the state with places in the tables for the queues that need one.
 
-        These are the followed ones that get their first message, and `fresh` ones that are known from before.
+        These are followed queues that get their first message, and `fresh` ones that are known from before. Queues that
+        never get a message need none, and those of the broker and of single clients are not followed.
         """
         returned = self.returned(facts.queues, fresh)
         is_followed_queue = facts.queues.column("followed", is_followed) > 0
@@ -262,9 +283,9 @@ class Normal(RowState):
         return replace(self, flows=flows, place=place, arrival=arrival)
 
     def returned(self, queues: Index[QueueRow], fresh: Positions) -> list[int]:
-        """Return the positions of `fresh` queues without a place that the tables or history know by name.
+        """Return the positions of the queues without a place that the tables or history know by name.
 
-        At the first poll, and after a new history, every queue counts as fresh.
+        Only `fresh` queues are looked up; at the first poll, and after a new history, all queues are.
         """
         rows = queues.rows
         candidates = np.arange(len(rows)) if self.hour < 0 else fresh
@@ -279,7 +300,11 @@ class Normal(RowState):
         ]
 
     def counted(self, facts: Facts, step: float) -> "Normal":
-        """Return the state with what came and left since the poll before, `step` seconds ago."""
+        """Return the state with the messages that came and left since the poll before, `step` seconds ago.
+
+        A message that came ends the pause, and sets the clock of the missing messages back to 0. A message for another
+        queue of the address ends it too: senders work, and this queue may have a filter.
+        """
         pause = facts.now - self.arrival
         arrives = facts.known & (facts.address.d_added > 0)
         arrives_with_place = arrives & (self.place >= 0)
@@ -301,7 +326,10 @@ class Normal(RowState):
         )
 
     def with_clock(self, arrives: Mask, clock: Column) -> Matrix:
-        """(HIGHS, queues) `today` with the messages that were missing before one arrived.
+        """(HIGHS, queues) `today` with the number of messages that were missing before one arrived.
+
+        The highest of these numbers is normal for the queue. The limit is twice the highest of 28 days and three more:
+        that is when a condition would be raised.
 
         Args:
             arrives: (queues,) Whether a message came; it ends the pause.
@@ -323,7 +351,11 @@ class Normal(RowState):
         trend: Trend,
         service: ServiceTime,
     ) -> "Normal":
-        """Return the state with the highest of the last five minutes, no more than what raises a condition."""
+        """Return the state with the numbers of the last five minutes, where they are the highest of today.
+
+        None is learned as more than what raises a condition. The shares are not known until the trend window has no gap
+        in it.
+        """
         seconds_without_gap = facts.now - self.gap
         is_covered = seconds_without_gap >= trend.seconds + facts.interval
         shares = shares_of_five_minutes(activity, trend)
@@ -339,7 +371,10 @@ class Normal(RowState):
     def raise_highs(
         self, today: Matrix, facts: Facts, trend: Trend, service: ServiceTime
     ) -> None:
-        """Raise the highest inflow, service time, pace and depth of today to those of the last five minutes."""
+        """Raise the highest inflow, service time, pace and depth of today to those of the last five minutes.
+
+        Only the service time has a limit, twice the usual one: with it a fault would become normal.
+        """
         milliseconds = 1000 * service.now
         usual_milliseconds = self.expected.highs[SERVICE]
         numbers = (
@@ -348,14 +383,17 @@ class Normal(RowState):
             3600 * service.pace,
             facts.messages - or_zero(facts.scheduled),
         )
+        # The order is PEAK, SERVICE, PACE, BACKLOG.
         for highest, number in zip(today[PEAK:], numbers, strict=True):
             np.fmax(highest, number, out=highest)
 
     def absence_seconds(self, now: float, timers: QueueTimers) -> Column:
-        """(queues,) For how long messages have waited without a consumer; 0 without one, NaN over a holiday."""
+        """(queues,) For how long messages have waited without a consumer; 0 where they do not.
+
+        NaN where a holiday began in that time, which is longer than usual by it.
+        """
         since = np.maximum(timers.ready, timers.absent)
         seconds = or_zero(now - since)
-        # It is longer than usual by the holiday.
         return np.where(
             since < self.holiday_end,
             np.nan,
@@ -363,18 +401,24 @@ class Normal(RowState):
         )
 
     def usual(self, service: ServiceTime) -> Usual:
-        """Return what is normal in the form that rules read."""
+        """Return what is normal in the form that rules read.
+
+        Of the service times as learned and by history the one counts that rests on more windows.
+        """
         highest_pace = self.expected.highs[PACE]
         highest_pace = np.fmax(highest_pace, self.today[PACE])
+        # (2, queues) Seconds, and the windows that they rest on.
         learned = np.stack([service.usual, service.windows])
         service_time = learned
         if self.past is not None:
             history = self.expected.service
+            _, windows_of_history = history
             service_time = np.where(
-                history[1] > service.windows,
+                windows_of_history > service.windows,
                 history,
                 learned,
             )
+        usual_service, windows = service_time
         return Usual(
             expected=self.expected,
             began=self.began,
@@ -384,8 +428,8 @@ class Normal(RowState):
             shares=self.shares,
             holiday_end=self.holiday_end,
             service=service.now,
-            usual_service=service_time[0],
-            windows=service_time[1],
+            usual_service=usual_service,
+            windows=windows,
             pace=highest_pace,
         )
 
@@ -400,8 +444,11 @@ class Normal(RowState):
     # --- at the end of an hour
 
     def closed(self, hour: int, calendar: Calendar) -> "Normal":
-        """Return the state with the lessons of the last hour, and what is expected in the hour that begins."""
-        normal = self.taught() if self._teaches(calendar) else self
+        """Return the state with the last hour learned, and with what is expected in the `hour` that begins.
+
+        At the first poll of a day the highest numbers of the day begin again, and queues that are gone are forgotten.
+        """
+        normal = self.with_hour_learned() if self._teaches(calendar) else self
         day = hour // 24
         last_day = max(normal.hour, normal.told) // 24
         if day != last_day:
@@ -423,8 +470,9 @@ class Normal(RowState):
         is_covered = self.hour >= 0 and self.seconds >= LEAST_OF_HOUR
         return is_covered and not calendar.is_holiday(self.hour)
 
-    def taught(self) -> "Normal":
-        """Return the state with the numbers of the last hour in the tables."""
+    def with_hour_learned(self) -> "Normal":
+        """Return the state with the numbers of the last hour in the tables, and its errors in the mean errors."""
+        # Messages an hour, although the polls may cover less.
         rates = self.counts * (3600 / self.seconds)
         since = self.told if self.told >= 0 else self.hour - 1
         error = self.errors_of_hour(rates[INFLOW])
@@ -439,7 +487,7 @@ class Normal(RowState):
         )
 
     def flows_with(self, rates: Matrix, since: int) -> ByteTables:
-        """Return the table of flows with this hour and this day.
+        """Return the table of flows with the rates and pauses of this hour, and the highest numbers of this day.
 
         Args:
             rates: (2, queues) Messages that came and left, an hour.
@@ -466,7 +514,12 @@ class Normal(RowState):
         )
 
     def absences_with_hour(self, since: int) -> ByteTables:
-        """Return the table of absences with this hour. since: the last hour that was learned."""
+        """Return the table of absences with this hour.
+
+        A queue gets a column with its first long absence: most never have one.
+
+        since: The last hour that was learned.
+        """
         long_absent = np.flatnonzero(self.absent > LONG_ABSENCE)
         names = [name_of(row) for row in self.index.rows[long_absent]]
         absences = self.absences.joined_by(names)
@@ -475,6 +528,7 @@ class Normal(RowState):
         places = absences.places(self.queue_names())
         placed = np.flatnonzero(places >= 0)
         seconds = limited(self.absent, self.expected.absence)
+        # One kind of numbers: (1, queues).
         hour_bytes = packed(seconds[placed])[None]
         return absences.with_hour(
             self.hour,
@@ -484,13 +538,19 @@ class Normal(RowState):
         )
 
     def errors_of_hour(self, inflow: Column) -> Matrix:
-        """(2, queues) How far the learned inflow, and that of history, were off in this hour: |log of the ratio|."""
+        """(2, queues) By how much the learned inflow, and that of history, were wrong in this hour: |log of the ratio|.
+
+        1 is added to both, so that an hour without messages has a ratio.
+        """
         with np.errstate(invalid="ignore"):
             ratio = (inflow + 1) / (self.expected.guesses + 1)
             return np.abs(np.log(ratio))
 
     def errors_with(self, error: Matrix) -> Matrix:
-        """(2, queues) The running mean of the errors, over a week at most, with the `error` of this hour."""
+        """(2, queues) The mean of the errors with the `error` of this hour; one of NaN changes nothing.
+
+        It is a running mean: each error weighs 1 / hours, but never less than in the mean of a week.
+        """
         hours = self.hours + 1
         weight = np.maximum(1 / HOURS, 1 / hours)
         mean = self.errors + weight * (error - self.errors)
@@ -506,12 +566,13 @@ class Normal(RowState):
         )
 
     def forgetting(self) -> "Normal":
-        """Return the state without queues that are gone for long, or that are too many."""
+        """Return the state without queues that are gone and have no numbers any more, or are too many."""
         names = self.queue_names()
         capacity = dormant_capacity(self.capacity, len(self.index))
         most = len(names) + capacity
         flows = self.flows.without_unused(names, most)
         absences = self.absences.without_unused(names, most)
+        # The same table comes back where no queue was removed: the places stay.
         place = self.place if flows is self.flows else flows.places(names)
         return replace(
             self, flows=flows, absences=absences, place=place, capacity=capacity
@@ -524,7 +585,7 @@ class Normal(RowState):
     # --- what is expected in an hour
 
     def expected_at(self, hour: int, calendar: Calendar) -> Expected:
-        """Return what is normal in this hour, which may be one of a holiday: then it may be as on a Sunday."""
+        """Return what is normal in this hour; on a holiday the more lenient one of this hour and that of a Sunday."""
         expected = self.expect(hour)
         if not calendar.is_holiday(hour):
             return expected
@@ -532,7 +593,7 @@ class Normal(RowState):
         return expected.more_lenient(on_sunday)
 
     def expect(self, hour: int) -> Expected:
-        """Return what is normal in this hour of the week."""
+        """Return what is normal in this hour of the week, as learned and by history."""
         numbers = self.learned_numbers(hour)
         if self.past is not None:
             numbers = self.with_history(numbers, self.past, hour)
@@ -543,10 +604,11 @@ class Normal(RowState):
         size = len(self.index)
         flows = self.flows.around(hour, self.place)
         absences = self.absences.around(hour, self.absence_places())
-        # What goes on since the hour before is no excuse for itself.
+        # A pause that goes on since the hour before would allow itself: the hour before counts only in earlier weeks.
         week = (hour - 1) // HOURS % WEEKS
         flows[:, week, 0] = 0
         absences[:, week, 0] = 0
+        # Of the three hours around it (before, this one, next) the rates are those of this hour.
         rates = flows[:PAUSE, :, 1]
         unknown = np.full(size, np.nan)
         return HourNumbers(
@@ -569,7 +631,12 @@ class Normal(RowState):
     def with_history(
         self, learned: "HourNumbers", past: Profile, hour: int
     ) -> "HourNumbers":
-        """Return the learned numbers and those of history, of each the better founded ones."""
+        """Return for each queue the better founded numbers of the learned ones and those of history.
+
+        The rates are those of history until the learned ones were nearer. Pauses, absences and highs are the higher
+        ones of both until three weeks are learned: a limit that is too high costs time, one that is too low costs
+        trust.
+        """
         names = self.queue_names()
         places = past.flows.places(names)
         flows = past.flows.around(hour, places)
@@ -578,7 +645,6 @@ class Normal(RowState):
         rates = flows[:PAUSE, :, 1]
         weeks = np.count_nonzero(flows[PAUSE, :, 1], axis=0)
         from_history = (weeks > 0) & ~self.is_better_than_history()
-        # Of two limits the higher one counts: a limit that is too high costs time, one that is too low costs trust.
         is_young = learned.weeks < SOME_WEEKS
         return HourNumbers(
             rates=np.where(from_history, rates, learned.rates),
@@ -596,7 +662,7 @@ class Normal(RowState):
         )
 
     def is_better_than_history(self) -> Mask:
-        """(queues,) Whether the learned rates were clearly nearer to what came, over enough hours."""
+        """(queues,) Whether the learned rates were clearly nearer to the true inflow, over enough hours."""
         learned, history = self.errors
         is_nearer = learned < BETTER * history
         return (self.hours >= LEAST_HOURS) & is_nearer
@@ -628,6 +694,7 @@ class HourNumbers:
 
     def expected(self, index: Index[QueueRow]) -> Expected:
         """Return what is normal by these numbers."""
+        # The tables have 1 more than the messages.
         low = unpacked(lowest(self.rates)) - 1
         high = unpacked(self.rates.max(axis=1)) - 1
         longest, spread = longest_and_spread(self.pauses)
@@ -650,7 +717,12 @@ class HourNumbers:
         )
 
     def is_regular(self, longest: Column, spread: Column) -> Mask:
-        """(queues,) Whether the pauses have a rhythm: long ones, alike in all weeks."""
+        """(queues,) Whether the pauses have a rhythm, which one missing message breaks: they are long, and alike.
+
+        Args:
+            longest: (queues,) Seconds of the longest pause of all weeks.
+            spread: (queues,) By how much the longest pauses of the weeks differ, seconds.
+        """
         shortest = shortest_of_hours(self.pauses)
         is_known = self.weeks >= SOME_WEEKS
         is_long = longest > REGULAR_PAUSE
@@ -661,17 +733,26 @@ class HourNumbers:
     def longest_silence(
         self, longest: Column, spread: Column, is_regular: Mask
     ) -> Column:
-        """(queues,) Seconds that a pause may last at this hour; NaN where no week is known."""
-        twice_longer = 2 * longest
+        """(queues,) Seconds that a pause may last at this hour; NaN where no week is known.
+
+        It may last longer than the longest one by three times the difference between the weeks, and three times as long
+        as long as that difference is not known. A long pause with a rhythm may last an hour and a half longer.
+
+        Args:
+            longest: (queues,) Seconds of the longest pause of all weeks.
+            spread: (queues,) By how much the longest pauses of the weeks differ, seconds.
+            is_regular: (queues,) Whether the pauses have a rhythm.
+        """
+        most = MOST_OF_PAUSE * longest
         by_spread = np.clip(
-            3 * spread,
-            0.15 * longest,
-            twice_longer,
+            SPREADS * spread,
+            LEAST_MARGIN * longest,
+            most,
         )
         longer_by = np.where(
             self.weeks >= SOME_WEEKS,
             by_spread,
-            twice_longer,
+            most,
         )
         silence = longest + longer_by
         with_margin = np.maximum(silence, longest + MARGIN)
@@ -696,13 +777,13 @@ def around_by_name(tables: ByteTables, hour: int, names: list[QueueName]) -> Byt
 
 
 def is_followed(row: QueueRow) -> bool:
-    """Return whether the queue outlives its client and is filled by clients, not by the broker."""
+    """Return whether it is learned what is normal for the queue: it outlives its client, and clients fill it."""
     is_durable_subscription = row.kind is QueueKind.SUBSCRIPTION and row.durable
     return row.kind is QueueKind.USER or is_durable_subscription
 
 
 def is_gap(facts: Facts, step: float, calendar: Calendar) -> bool:
-    """Return whether nobody knows what came since the poll before, as it is too long ago or in maintenance."""
+    """Return whether the time since the poll before teaches nothing: it is too long, or there is maintenance now."""
     longest_step = max(GAP, GAP_POLLS * facts.interval)
     is_regular_step = 0 < step <= longest_step
     return not is_regular_step or calendar.in_maintenance(facts.now)
@@ -717,7 +798,10 @@ def limited(
 
 
 def raised_where(where: Mask, values: Bytes, others: Bytes) -> Bytes:
-    """Return the higher ones of the values and `others` in some queues (the last axis), the values in the rest."""
+    """Return the higher ones of `values` and `others` for the queues in the mask, else the values.
+
+    where: (queues,) which is the last axis of both.
+    """
     return np.where(
         where,
         np.maximum(values, others),
@@ -726,7 +810,7 @@ def raised_where(where: Mask, values: Bytes, others: Bytes) -> Bytes:
 
 
 def raise_share(today: Column, share: Column, highest: Column) -> None:
-    """Raise the highest share of today to this one where it is known, but not above what would be unusual.
+    """Raise the highest share of today to this one where it is known, but not above an unusual share.
 
     Args:
         today: (queues,) Thousandths + 1, which are written to.
@@ -741,17 +825,21 @@ def raise_share(today: Column, share: Column, highest: Column) -> None:
 
 
 def lowest(rates: Bytes) -> Bytes:
-    """(kinds, queues) The lowest rate of the weeks, but of three or four weeks the second lowest; 0: not known.
+    """(kinds, queues) The lowest rate of the weeks; of three or four weeks the second lowest; 0: not known.
+
+    One week with a fault must not make the lowest rate of it normal.
 
     rates: (kinds, WEEKS, queues)
     """
     without_unknown = np.where(rates == 0, NO_WEEK, rates)
     ordered = np.sort(without_unknown, axis=1)
+    lowest_week = ordered[:, 0]
+    second_lowest = ordered[:, 1]
     count = np.count_nonzero(rates, axis=1)
     low = np.where(
         count >= SOME_WEEKS,
-        ordered[:, 1],
-        ordered[:, 0],
+        second_lowest,
+        lowest_week,
     )
     low = np.where(count > 0, low, 0)
     return low.astype(np.uint8)
@@ -765,34 +853,40 @@ def middle(rates: Bytes) -> Column:
     without_unknown = np.where(rates == 0, NO_WEEK, rates)
     ordered = np.sort(without_unknown, axis=0)
     count = np.count_nonzero(rates, axis=0)
-    week = np.maximum(count - 1, 0) // 2
-    (rate,) = np.take_along_axis(ordered, week[None], axis=0)
+    middle_week = np.maximum(count - 1, 0) // 2
+    # One week for each queue: (1, queues), as `take_along_axis` needs two axes.
+    (rate,) = np.take_along_axis(ordered, middle_week[None], axis=0)
     rate = np.where(count > 0, rate, 0)
     return unpacked(rate.astype(np.uint8)) - 1
 
 
 def longest_and_spread(pauses: Bytes) -> tuple[Column, Column]:
-    """(queues,) Seconds of the longest pause of all weeks, and by how much the weeks differ.
+    """(queues,) Seconds of the longest pause of all weeks, and of how much the longest pauses of the weeks differ.
 
-    Of a week of which some hours are not known the longest pause may not be known: only whole weeks count, if any.
+    A week of which some hours are not known may have had a longer pause in these. So the shortest week is looked for
+    among the whole ones, if there are any.
 
     pauses: (WEEKS, hours, queues)
     """
     longest_of_weeks = pauses.max(axis=1)
     is_whole = (pauses > 0).all(axis=1)
-    counts = np.where(
+    is_compared = np.where(
         is_whole.any(axis=0),
         is_whole,
         longest_of_weeks > 0,
     )
-    shortest_week = np.where(counts, longest_of_weeks, NO_WEEK).min(axis=0)
+    compared = np.where(is_compared, longest_of_weeks, NO_WEEK)
+    shortest_week = compared.min(axis=0)
     longest = unpacked(longest_of_weeks.max(axis=0))
     least = unpacked(shortest_week.astype(np.uint8))
     return longest, longest - least
 
 
 def shortest_of_hours(pauses: Bytes) -> Column:
-    """(queues,) Seconds of the shortest of all hours' pauses; of (WEEKS, hours, queues)."""
+    """(queues,) Seconds of the pause of the hour whose longest pause is the shortest.
+
+    pauses: (WEEKS, hours, queues) The longest pause of each hour.
+    """
     without_unknown = np.where(pauses > 0, pauses, NO_WEEK)
     shortest = without_unknown.min(axis=(0, 1))
     return unpacked(shortest.astype(np.uint8))
@@ -801,26 +895,29 @@ def shortest_of_hours(pauses: Bytes) -> Column:
 def absence_limit(absences: Bytes, fewest: NDArray[np.int64]) -> Column:
     """(queues,) Seconds that consumers may be away at this hour; NaN where the weeks are too few or differ too much.
 
+    They may be away longer than the longest absence by three times the difference between the weeks, within bounds.
+
     Args:
-        absences: (WEEKS, hours, queues) Longest absences of the hours around this one, which is the second.
+        absences: (WEEKS, 3, queues) Longest absences of the hour before, of this one and of the next.
         fewest: (queues,) In how many weeks this hour must be known.
     """
     longest, spread = longest_and_spread(absences)
-    share = 0.15 * longest
+    share = LEAST_MARGIN * longest
     least_margin = np.where(longest > LONG, MARGIN, share)
     margin = np.clip(
-        3 * spread,
+        SPREADS * spread,
         share,
-        0.5 * longest,
+        MOST_OF_ABSENCE * longest,
     )
     limit = longest + np.maximum(margin, least_margin)
-    is_known = np.count_nonzero(absences[:, 1], axis=0) >= fewest
+    this_hour = absences[:, 1]
+    is_known = np.count_nonzero(this_hour, axis=0) >= fewest
     is_alike = spread <= np.maximum(share, LONG_ABSENCE)
     return np.where(is_known & is_alike, limit, np.nan)
 
 
 def shares_of_five_minutes(activity: Activity, trend: Trend) -> Matrix:
-    """(2, queues) Shares that expired and were killed of what left over the trend window; NaN where that is little."""
+    """(2, queues) Shares of the messages that left over the trend window that expired and were killed; NaN: too few."""
     expired = activity.trend.sum(TREND_EXPIRED)
     killed = activity.trend.sum(TREND_KILLED)
     settled = or_zero(trend.rate_out) * trend.seconds

@@ -1,8 +1,8 @@
 """How clients and queues are used, for the findings: no broker reports windows or prefetches.
 
-The most messages that a consumer buffered while messages were ready and none was delivered to it are its window. The
-most that it buffered at any time are the least that its window can be. Arrivals of consumers show whether a client
-makes one for each message.
+A *window*, or prefetch, is the number of messages that a consumer may buffer. The most messages that one buffered while
+messages were ready and none was delivered to it are its window. The most that it buffered at any time are the least
+that its window can be. *Arrivals* of consumers show whether a client makes one for each message.
 """
 
 from dataclasses import dataclass, field, replace
@@ -49,7 +49,7 @@ class ConsumerArrivals:
     def advance(
         self, facts: Facts, clients: Grouping[ClientSeries]
     ) -> "ConsumerArrivals":
-        """Return the arrivals after a poll."""
+        """Return the arrivals after a poll: the clients are counted of which half or more of the consumers are new."""
         recent = self.swept_at(facts.now)
         new = new_consumers(facts, clients)
         if not len(new):
@@ -64,14 +64,14 @@ class ConsumerArrivals:
                 np.ones(len(members)),
             ]
         )
-        seen, arrived = counts[:2]
-        are_mostly_new = 2 * arrived >= seen
+        consumers, arrived = counts[:2]
+        are_mostly_new = 2 * arrived >= consumers
         return recent.counted(
             clients, members[are_mostly_new], counts[:, are_mostly_new], facts.now
         )
 
     def swept_at(self, now: float) -> "ConsumerArrivals":
-        """Return the arrivals without clients that had no new consumer for long; looks for them from time to time."""
+        """Return the arrivals without clients that had no new consumer for long; they are looked for once a minute."""
         if now - self.swept <= SWEEP_SECONDS:
             return self
         is_recent = now - self.numbers[LAST] <= SECONDS
@@ -91,6 +91,8 @@ class ConsumerArrivals:
     ) -> "ConsumerArrivals":
         """Return the arrivals with those of a poll.
 
+        Counts that cover twice SECONDS are halved first, so that they show the last minutes.
+
         Args:
             clients: All clients.
             members: The positions of those with new consumers.
@@ -102,9 +104,9 @@ class ConsumerArrivals:
         is_followed = rows >= 0
         rows = rows[is_followed]
         numbers = joined.numbers.copy()
-        counted_for = now - numbers[BEGIN, rows]
-        old = rows[counted_for > 2 * SECONDS]
-        numbers[:, old] = halved(numbers[:, old], now)
+        seconds_counted = now - numbers[BEGIN, rows]
+        long_counted = rows[seconds_counted > 2 * SECONDS]
+        numbers[:, long_counted] = halved(numbers[:, long_counted], now)
         numbers[SEEN:LAST, rows] += counts[:, is_followed]
         numbers[LAST, rows] = now
         return replace(joined, numbers=numbers)
@@ -112,7 +114,7 @@ class ConsumerArrivals:
     def joined_by(
         self, clients: Grouping[ClientSeries], members: Positions, now: float
     ) -> "ConsumerArrivals":
-        """Return the arrivals with these clients followed too, as far as there is room."""
+        """Return the arrivals with these clients followed too, as far as there is room; without counts yet."""
         keys = clients.index.keys[members]
         room = MOST - len(self.keys)
         is_new = positions(self.keys, keys) < 0
@@ -123,6 +125,7 @@ class ConsumerArrivals:
         numbers[BEGIN] = now
         all_keys = np.append(self.keys, keys[new])
         all_clients = np.append(self.clients, clients.index.rows[members[new]])
+        # `positions` finds keys only if they are sorted.
         order = np.argsort(all_keys, kind="stable")
         return ConsumerArrivals(
             keys=all_keys[order],
@@ -133,7 +136,10 @@ class ConsumerArrivals:
 
 
 def new_consumers(facts: Facts, clients: Grouping[ClientSeries]) -> Positions:
-    """Return the consumers that are new on a queue that was known before: on others they may have been there before."""
+    """Return the positions of the consumers that came to a queue since the poll before.
+
+    On a queue that was not known then they may have been there for long. Those of hidden clients are left out.
+    """
     consumer = facts.consumer
     new = np.flatnonzero(consumer.new)
     is_shown = clients.member[new] >= 0
@@ -147,13 +153,13 @@ def consumers_of(
     clients: Grouping[ClientSeries], members: Positions
 ) -> NDArray[np.intp]:
     """(members,) How many consumers each of these clients has."""
-    # Consumers of hidden clients have the member -1.
+    # Consumers of hidden clients have the member -1: they are counted at place 0.
     counts = np.bincount(clients.member + 1)
     return counts[members + 1]
 
 
 def halved(numbers: NDArray[np.float64], now: float) -> NDArray[np.float64]:
-    """(BEGIN … LAST, clients) Half the counts over half the time: older ones count less and less."""
+    """(BEGIN … LAST, clients) Half the counts, as if they had begun in the middle: older ones count less and less."""
     begin, seen, new, delivered, polls, last = numbers
     middle = (begin + now) / 2
     return np.stack(
@@ -209,7 +215,10 @@ class PrefetchEstimate:
     def _buffers_with(
         self, facts: Facts, clients: Grouping[ClientSeries]
     ) -> ClientBuffers:
-        """Return the most that consumers buffer, with those of this poll."""
+        """Return the most messages that consumers of each client buffered, with those of this poll.
+
+        A buffer is full if messages are ready, none was delivered, and the consumer was there at the poll before.
+        """
         consumer = facts.consumer
         before = self.clients.reindexed(clients.index)
         window = before.window.copy()
@@ -222,8 +231,8 @@ class PrefetchEstimate:
             consumer.held[holding],
         )
         gets_nothing = consumer.d_delivered[holding] == 0
-        might_get_some = waiting(facts)[consumer.queue[holding]]
-        is_full = gets_nothing & might_get_some & ~consumer.new[holding]
+        has_ready_messages = waiting(facts)[consumer.queue[holding]]
+        is_full = gets_nothing & has_ready_messages & ~consumer.new[holding]
         full = holding[is_full]
         np.fmax.at(
             window,

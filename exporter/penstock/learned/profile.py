@@ -34,7 +34,7 @@ class QueueProfile:
 def by_broker(
     queues: Iterable[tuple[str, QueueName, QueueProfile]],
 ) -> dict[str, Profile]:
-    """Return the profile of each broker, of the profiles of queues, each with its broker and name."""
+    """Return the profile of each broker. queues: the broker, the name and the profile of each queue."""
     brokers: dict[str, dict[QueueName, QueueProfile]] = {}
     for broker, name, queue in queues:
         brokers.setdefault(broker, {})[name] = queue
@@ -42,12 +42,13 @@ def by_broker(
 
 
 def together(queues: Mapping[QueueName, QueueProfile]) -> Profile:
-    """Return the profile of a broker of those of its queues."""
+    """Return the profile of a broker, made of the profiles of its queues: the queues become the columns of tables."""
     names = [*queues]
     profiles = [*queues.values()]
     hours = np.stack([profile.hours for profile in profiles], axis=-1)
     days = np.stack([profile.days for profile in profiles], axis=-1)
     service = np.array([profile.service for profile in profiles], np.float64)
+    # Inflow, outflow and pause are one table, the absence is another: see COLUMNS.
     flows, absences = np.split(hours, [PAUSE + 1])
     return Profile(
         flows=FLOWS.restored(names, flows, days),
@@ -58,7 +59,10 @@ def together(queues: Mapping[QueueName, QueueProfile]) -> Profile:
 
 
 def absence_tables(names: Sequence[QueueName], absences: Bytes) -> ByteTables:
-    """Return the tables of absences, of the queues that had a long one."""
+    """Return the tables of absences, only with the queues that had a long one.
+
+    absences: (1, WEEKS, HOURS, queues)
+    """
     longest = absences.max(axis=(0, 1, 2))
     queues = np.flatnonzero(longest > packed(LONG_ABSENCE))
     return ABSENCES.restored(

@@ -1,8 +1,10 @@
 """In how many of the last polls consumers could take more, had nothing, or were saturated.
 
 A broker delivers ready messages at once, as long as a consumer's window or credit has room. So while messages are
-ready, a consumer that buffers some is at its limit, and one that buffers none is starved. Neither is unhealthy by
+ready, a consumer that buffers some is *at its limit*, and one that buffers none is *starved*. Neither is unhealthy by
 itself. A selective consumer may have nothing to get: it is left out.
+
+The answers of the last 64 polls are the bits of one whole number for each row, so that 50,000 consumers cost little.
 """
 
 from dataclasses import dataclass, field, replace
@@ -46,15 +48,16 @@ class Bits64(RowState):
         before = self.reindexed(index)
         return replace(
             before,
+            # The answers move up by a bit; the new one is the lowest.
             seen=before.seen << one_bit | seen,
             so=before.so << one_bit | answers & seen,
         )
 
     def shares(self, polls: int) -> NDArray[np.float64]:
-        """(answers, rows) Share of yes at those of the last `polls` that have an answer, 0 to 1; NaN where none has."""
-        last_polls = np.uint64(2**polls - 1)
-        seen = np.bitwise_count(self.seen & last_polls)
-        yes = np.bitwise_count(self.so & last_polls)
+        """(answers, rows) Share of yes among the answers of the last `polls`, 0 to 1; NaN where there is no answer."""
+        bits_of_polls = np.uint64(2**polls - 1)
+        seen = np.bitwise_count(self.seen & bits_of_polls)
+        yes = np.bitwise_count(self.so & bits_of_polls)
         answered = np.where(seen > 0, seen, np.nan)
         shares: NDArray[np.float64] = yes / answered
         return shares
@@ -88,7 +91,7 @@ class Saturation:
     capacity: Column = field(default_factory=lambda: np.empty(0))
 
     def advance(self, facts: Facts, clients: Grouping[ClientSeries]) -> "Saturation":
-        """Return the shares after a poll."""
+        """Return the shares after a poll; its answers count if the last one that counts is long enough ago."""
         if not facts.counted:
             return unknown_saturation(len(clients.index), len(facts.queues))
         is_too_soon = 0 <= facts.now - self.stamp < SECONDS / POLLS
@@ -122,11 +125,14 @@ def unknown_saturation(clients: int, queues: int) -> Saturation:
 
 
 def polls_in(interval: float) -> int:
-    """Return how many polls that count make SECONDS, at least one; polls come every `interval` seconds."""
+    """Return how many polls that count make SECONDS, 1 … POLLS, if polls come every `interval` seconds.
+
+    A poll counts when the last one that counts is SECONDS / POLLS ago: that is some whole number of intervals.
+    """
     if not interval > 0:
         return 1
-    # A poll counts as soon as the last one that counts is so long ago.
     shortest = SECONDS / POLLS
+    # Intervals differ a little: one that is 1 % too short counts as long enough.
     intervals = np.ceil(shortest / interval - 0.01)
     between = max(interval * intervals, interval)
     polls = int(np.ceil(SECONDS / between))
@@ -137,7 +143,7 @@ class Takers(NamedTuple):
     """Which consumers could take messages at a poll.
 
     Attributes:
-        takes: (consumers,) Whether it takes whatever comes.
+        takes: (consumers,) Whether it takes all messages of a known queue: it has no filter.
         holds: Positions of the consumers that buffer messages.
         waits: Positions of the consumers for which messages are ready.
     """
@@ -158,7 +164,7 @@ def takers_of(facts: Facts) -> Takers:
 
 
 def waiting(facts: Facts) -> Mask:
-    """(queues,) Whether it would deliver: messages are ready, and no operator has paused it."""
+    """(queues,) Whether the queue delivers to any consumer with room: messages are ready, and it is not paused."""
     is_paused = (facts.paused > 0) | (facts.address.paused > 0)
     return (facts.ready > 0) & ~is_paused
 
@@ -166,8 +172,12 @@ def waiting(facts: Facts) -> Mask:
 def push_clients(
     before: ClientBits, takers: Takers, clients: Grouping[ClientSeries]
 ) -> ClientBits:
-    """Return the answers of the clients with those of a poll: it is starved, it is at its limit."""
-    # At 0 are the consumers that are not shown, or do not take whatever comes.
+    """Return the answers of the clients with those of a poll.
+
+    While messages are ready for one of its consumers, a client is starved if none of them buffers messages, and at its
+    limit if all do.
+    """
+    # Place 0 takes the consumers that are not shown, and those with a filter.
     place = np.where(
         takers.takes,
         clients.member + 1,
@@ -184,7 +194,11 @@ def push_clients(
 
 
 def push_queues(before: Bits64, takers: Takers, facts: Facts) -> Bits64:
-    """Return the answers of the queues with those of a poll: a consumer could take more."""
+    """Return the answers of the queues with those of a poll: a consumer buffers nothing, or nothing is ready.
+
+    Then a consumer could take more messages than come.
+    """
+    # Place 0 takes the consumers whose queue is not known, and those with a filter.
     place = np.where(
         takers.takes,
         facts.consumer.place,
@@ -197,16 +211,18 @@ def push_queues(before: Bits64, takers: Takers, facts: Facts) -> Bits64:
     return before.push(
         facts.queues,
         consumers > 0,
+        # One answer: (1, queues).
         has_capacity[None],
     )
 
 
 def count_by(place: Positions, size: int) -> NDArray[np.intp]:
-    """(size,) How many consumers have each place, from 1 on."""
+    """(size,) How many consumers have each of the places 1 … size. place: (consumers,) 0 for those left out."""
     return np.bincount(place, minlength=size + 1)[1:]
 
 
 RATE_POLLS = 3
+"""A consumer may acknowledge in batches: its rate is the highest of so many polls."""
 
 
 @dataclass(frozen=True, slots=True)

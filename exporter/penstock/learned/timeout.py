@@ -1,8 +1,13 @@
 """How long is normal, per (queue, client) or per queue: timeouts learned from gaps, and since when queues wait.
 
-Gaps go into a histogram with bins that grow by the square root of two; older gaps fade. Little evidence leads to a long
-timeout, much of it to three times the 98th percentile. A gap longer than the timeout of its time counted as unhealthy
-and teaches nothing, until the third such gap that ends by itself: then this is how the client works.
+A *gap* is a time without progress that has ended. Gaps go into a histogram with bins that grow by the square root of
+two; older gaps fade. Little evidence leads to a long timeout, much of it to three times the 98th percentile. A gap that
+is longer than the timeout was when it ended counted as unhealthy and teaches nothing, until the third such gap that
+ends by itself: then this is how the client works.
+
+The *cold* timeout is the one of a row that has learned nothing. The *weight* of a row is the number of its gaps, of
+which older ones count less. A row is *dormant* while its client or queue is not there; most rows have learned nothing,
+so that only those that have get a *slot*, a place for a histogram.
 """
 
 from collections.abc import Sequence
@@ -65,7 +70,7 @@ class LearnedTimeout(RowState):
     q98: Column = column(0.0, saved=False)
     """98th percentile of the gaps, seconds; computed when the row learns a gap."""
     long_gaps: NDArray[np.float64] = column(lines=LONG_GAPS, saved=False)
-    """(LONG_GAPS, rows) Gaps longer than the timeout of their time, seconds; NaN where there is none."""
+    """(LONG_GAPS, rows) Gaps that were longer than the timeout when they ended, seconds; NaN where there is none."""
     slot: Slots = column(-1, dtype=np.int32, saved=False)
     """The place of each row's histogram in `weights`, -1 where it has none."""
     weights: Histogram = unindexed(lambda: np.empty((0, 0), np.float32))
@@ -82,11 +87,14 @@ class LearnedTimeout(RowState):
     ) -> "LearnedTimeout":
         """Return the state by the rows of `index`; a new row has learned nothing, unless it was there before.
 
-        renumbered: rows that are not in `index` are not gone, they are about to get new keys.
+        What is known about rows that are gone is laid aside, and given back to rows that return.
+
+        renumbered: Rows that are not in `index` are not gone, they are about to get new keys.
         """
         if index is self.index:
             return self
         moved = self.reindexed(index)
+        # Slots of rows that are gone are given up: the others are numbered from 0.
         in_use = np.flatnonzero(moved.slot >= 0)
         weights = self.weights[moved.slot[in_use]]
         moved.slot[in_use] = np.arange(len(in_use))
@@ -112,21 +120,24 @@ class LearnedTimeout(RowState):
         )
 
     def _departed(self, index: Index[Any], *, renumbered: bool) -> dict[Any, "Learned"]:
-        """Return what was learned about the rows that are not in `index`, as far as it is worth keeping.
+        """Return what was learned about rows that are not in `index`, if it makes another timeout than the cold one.
 
-        It is if it makes another timeout than that of an unknown row, as names that never return are many.
+        Other rows are not worth keeping, as many names never return. Where rows are only renumbered all are kept.
         """
         has_long_gap = ~np.isnan(self.long_gaps).all(axis=0)
-        is_worth = (self.weight >= FEW) | (self.longest >= LONG) | has_long_gap
+        is_kept = (self.weight >= FEW) | (self.longest >= LONG) | has_long_gap
         if renumbered:
-            is_worth |= self.weight > 0
+            is_kept |= self.weight > 0
         is_absent = index.positions(self.index.keys) < 0
-        rows = np.flatnonzero(is_absent & is_worth)
+        rows = np.flatnonzero(is_absent & is_kept)
         names = self.index.rows
         return {names[row]: self.learned(row) for row in rows.tolist()}
 
     def restore(self, returned: dict[int, "Learned"], first_slot: int) -> None:
-        """Write what is known about these rows; the slots of their histograms begin with the first one."""
+        """Write what is known about the rows that return; their histograms get the slots from `first_slot` on.
+
+        returned: By position of the row.
+        """
         for slot, (row, learned) in enumerate(returned.items(), first_slot):
             self.slot[row] = slot
             self.long_gaps[:, row] = learned.long_gaps
@@ -166,21 +177,31 @@ class LearnedTimeout(RowState):
         configured: Column | None = None,
         rows: Positions | slice = slice(None),
     ) -> Column:
-        """(rows,) Seconds that a gap may last; a configured number (not NaN; of all rows) has priority."""
+        """(rows,) Seconds that a gap may last; a configured number has priority.
+
+        With few gaps the longest one counts, with more the 98th percentile, each times the factor. Until there are many
+        the timeout is not below the cold one.
+
+        Args:
+            constants: Of the judgement.
+            interval: Of the polls, seconds.
+            configured: (all rows,) Seconds that operators gave, NaN where they gave none.
+            rows: The rows that are asked for.
+        """
         weight = self.weight[rows]
         cold = constants.cold
-        longest = np.where(
+        longest_usual = np.where(
             weight < FEW,
             self.longest[rows],
             self.q98[rows],
         )
-        usual = constants.factor * longest
+        by_gaps = constants.factor * longest_usual
         learned = np.where(
             weight < MANY,
-            np.maximum(cold, usual),
-            usual,
+            np.maximum(cold, by_gaps),
+            by_gaps,
         )
-        # A cold timeout below the floor is one that was asked for, as in short recordings.
+        # A cold timeout below the floor or above the cap is what an operator asked for, as for short recordings.
         floor = min(constants.floor_seconds(interval), cold)
         cap = max(constants.cap, cold)
         timeout: Column = np.clip(learned, floor, cap)
@@ -192,7 +213,14 @@ class LearnedTimeout(RowState):
     def learn(
         self, rows: Positions, gaps: Column, timeouts: Column, constants: Constants
     ) -> "LearnedTimeout":
-        """Return the state with `gaps` (seconds), each against the timeout of its time; a row may have several."""
+        """Return the state with these gaps: the usual ones are learned at once, long ones only when there are three.
+
+        Args:
+            rows: (gaps,) The row of each gap; a row may have several.
+            gaps: (gaps,) Seconds.
+            timeouts: (gaps,) The timeout of the row when the gap ended; a longer gap is a long one.
+            constants: Of the judgement.
+        """
         is_usual = gaps <= timeouts
         learned = self.add(
             rows[is_usual],
@@ -208,7 +236,10 @@ class LearnedTimeout(RowState):
     def add(
         self, rows: Positions, gaps: Column, constants: Constants
     ) -> "LearnedTimeout":
-        """Return the state with `gaps` (seconds) in the histograms of their rows; each lets the older gaps fade."""
+        """Return the state with `gaps` (seconds) in the histograms of their rows.
+
+        Each gap lets the older ones of its row fade: all weights of the row are multiplied by the decay, once a gap.
+        """
         if not len(rows):
             return self
         counts = np.bincount(rows)
@@ -219,12 +250,14 @@ class LearnedTimeout(RowState):
         slots = state.slot[touched]
         histograms = state.weights.take(slots, axis=0)
         histograms *= fading[:, None].astype(np.float32)
+        # For each row with a gap its position among `touched`.
         position_in_touched = np.cumsum(counts > 0) - 1
         add_gaps(histograms, position_in_touched[rows], bins(gaps))
         state.weights[slots] = histograms
         state.weight[touched] = state.weight[touched] * fading + gaps_of_touched
         state.longest[touched] *= fading
         np.maximum.at(state.longest, rows, gaps)
+        # The percentile is the upper edge of its bin, which may be above the longest gap.
         percentile = quantile(histograms, QUANTILE)
         state.q98[touched] = np.minimum(percentile, state.longest[touched])
         return state
@@ -232,7 +265,7 @@ class LearnedTimeout(RowState):
     def _with_room_for(
         self, rows: Positions, bins_of_gaps: Positions
     ) -> "LearnedTimeout":
-        """Return a copy that may be written to, with a histogram for each of these rows, as wide as these bins."""
+        """Return a copy that may be written to, with a histogram for each of these rows and a place for these bins."""
         slot = self.slot.copy()
         first_time = rows[slot[rows] < 0]
         used = len(self.weights)
@@ -252,20 +285,28 @@ class LearnedTimeout(RowState):
     def learn_long(
         self, rows: Positions, gaps: Column, constants: Constants
     ) -> "LearnedTimeout":
-        """Return the state with `gaps` that counted as unhealthy; of each three of a row their median is learned."""
+        """Return the state with gaps that counted as unhealthy; each three of a row are learned as their median.
+
+        Args:
+            rows: (gaps,) The row of each gap.
+            gaps: (gaps,) Seconds.
+            constants: Of the judgement.
+        """
         if not len(rows):
             return self
         long_gaps = self.long_gaps.copy()
         full_rows: list[int] = []
         medians: list[float] = []
         for row, gap in zip(rows.tolist(), gaps.tolist(), strict=True):
-            of_row = long_gaps[:, row]
-            free = np.flatnonzero(np.isnan(of_row))
-            of_row[free[0]] = gap
-            if len(free) == 1:
+            # A view: what is written to it is written to `long_gaps`.
+            gaps_of_row = long_gaps[:, row]
+            free = np.flatnonzero(np.isnan(gaps_of_row))
+            gaps_of_row[free[0]] = gap
+            is_full = len(free) == 1
+            if is_full:
                 full_rows.append(row)
-                medians.append(float(np.median(of_row)))
-                of_row[:] = np.nan
+                medians.append(float(np.median(gaps_of_row)))
+                gaps_of_row[:] = np.nan
         state = replace(self, long_gaps=long_gaps)
         return state.add(
             np.array(full_rows, np.intp),
@@ -277,7 +318,7 @@ class LearnedTimeout(RowState):
 def take_returned(
     dormant: dict[Any, Learned], index: Index[Any], new_rows: Positions
 ) -> dict[int, Learned]:
-    """Take what is known about the new rows of `index` out of `dormant`; return it by their positions."""
+    """Return what is known about the new rows of `index`, by their positions; it is removed from `dormant`."""
     returned = {}
     for row in new_rows.tolist():
         learned = dormant.pop(index.rows[row], None)
@@ -288,13 +329,14 @@ def take_returned(
 
 def forget_oldest(dormant: dict[Any, Learned], capacity: int) -> None:
     """Remove the things that have been gone longest, until `capacity` are left."""
+    # A dictionary has them in the order in which they went.
     while len(dormant) > capacity:
         oldest = next(iter(dormant))
         del dormant[oldest]
 
 
 def with_histograms(weights: Histogram, learned: Sequence[Learned]) -> Histogram:
-    """(slots, bins) The histograms, and behind them those that were learned."""
+    """(slots, bins) The histograms `weights`, and behind them those in `learned`."""
     if not learned:
         return weights
     wide = widened(weights, len(weights), BINS)
@@ -316,7 +358,14 @@ def widened(weights: Histogram, rows: int, columns: int) -> Histogram:
 
 
 def add_gaps(histograms: Histogram, rows: Positions, bins_of_gaps: Positions) -> None:
-    """Add 1 for each gap to its bin of its row; a bin may get several."""
+    """Add 1 to the bin of each gap in the histogram of its row; a bin may get several.
+
+    Args:
+        histograms: (rows, bins) Written to.
+        rows: (gaps,) The row of each gap.
+        bins_of_gaps: (gaps,) The bin of each.
+    """
+    # `np.add.at` is faster with one position than with row and bin.
     width = histograms.shape[1]
     flat = histograms.reshape(-1)
     np.add.at(
@@ -332,14 +381,20 @@ def bins(gaps: Column) -> Positions:
 
 
 def quantile(weights: Histogram, share: float) -> Column:
-    """(rows,) Upper edge of the bin in which the row's cumulative weight reaches `share` of its sum."""
+    """(rows,) Upper edge of the bin in which the row's cumulative weight reaches `share` of its sum.
+
+    The bins are added one after another, for all rows at once, until each row has reached it: low bins are enough for
+    most rows.
+
+    weights: (rows, bins)
+    """
     by_bin = np.ascontiguousarray(weights.T)
     cumulative = np.zeros(len(weights), np.float32)
-    wanted = np.float32(share) * by_bin.sum(axis=0)
+    weight_to_reach = np.float32(share) * by_bin.sum(axis=0)
     bin_of_row = np.zeros(len(weights), np.intp)
     for weight in by_bin:
         cumulative += weight
-        is_below = cumulative < wanted
+        is_below = cumulative < weight_to_reach
         if not is_below.any():
             break
         bin_of_row += is_below
@@ -362,13 +417,14 @@ def advance_timers(
         timers: After the poll before.
         dispatch: For how long a queue usually waits until it delivers.
         facts: The numbers of this poll.
-        previous: When the poll before was, NaN where there was none. A counter that has not moved since has stood still
-            from then on, but not that of a queue that is paused or has no consumer.
+        previous: When the poll before was, NaN where there was none. A counter that has not risen since then stands
+            still from then on.
         constants: Of the judgement.
     """
     before = timers.reindexed(facts.queues, facts.known)
     read = timers.read
-    if facts.queues is not timers.index:
+    has_new_listing = facts.queues is not timers.index
+    if has_new_listing:
         read = read_queues(timers, facts.queues)
         mark_read_before(before, facts.queues, timers.index, read)
     if np.isnan(previous):
@@ -383,7 +439,16 @@ def advance_timers(
 def timers_after(
     before: QueueTimers, facts: Facts, previous: float, constants: Constants
 ) -> QueueTimers:
-    """Return since when each queue is as it is now; `before` is by the queues of this poll."""
+    """Return since when each queue is as it is now.
+
+    Something that can only be seen as no change of a counter is so since the poll before, everything else since now.
+
+    Args:
+        before: After the poll before, by the queues of this poll.
+        facts: The numbers of this poll.
+        previous: When the poll before was.
+        constants: Of the judgement.
+    """
     expired = last_expiry(before, facts)
     ready = ready_since(before, facts, expired, constants)
     is_present = has_due_messages(before, facts, ready)
@@ -406,7 +471,10 @@ def timers_after(
 def read_queues(
     timers: QueueTimers, queues: Index[QueueRow]
 ) -> dict[tuple[str, str], None]:
-    """Return address and name of the queues that are gone and had a consumer, with those that went at this poll."""
+    """Return address and name of the queues that are gone and had a consumer, with those that are gone since this poll.
+
+    The dictionary is a set that keeps the order: where there are too many, the oldest are forgotten.
+    """
     is_gone = queues.positions(timers.index.keys) < 0
     names = timers.were_read(is_gone)
     if len(names) <= len(timers.read):
@@ -421,7 +489,14 @@ def mark_read_before(
     previous: Index[QueueRow],
     read: dict[tuple[str, str], None],
 ) -> None:
-    """Write for the new queues whether one of the same name had a consumer."""
+    """Write into `timers`, for the new queues, whether an earlier queue of the same name had a consumer.
+
+    Args:
+        timers: By `queues`.
+        queues: The queues of this poll.
+        previous: The queues of the poll before.
+        read: Address and name of the queues that are gone and had a consumer.
+    """
     fresh = queues.new_since(previous)
     rows = queues.rows[fresh]
     was_read = [(row.address, row.name) in read for row in rows]
@@ -434,21 +509,27 @@ def is_paused(facts: Facts) -> Mask:
 
 
 def stands_still(facts: Facts) -> Mask:
-    """(queues,) Whether nothing was delivered and settled since the poll before, although it might have been."""
-    moves = (facts.d_settled > 0) | (facts.d_delivered > 0)
-    cannot_move = (facts.consumers == 0) | is_paused(facts)
-    return ~(moves | cannot_move | ~facts.known)
+    """(queues,) Whether nothing was delivered and settled since the poll before, although it might have been.
+
+    It might where the queue is not paused and has a consumer, and was there at the poll before.
+    """
+    has_moved = (facts.d_settled > 0) | (facts.d_delivered > 0)
+    could_move = ~(facts.consumers == 0) & ~is_paused(facts)
+    return facts.known & could_move & ~has_moved
 
 
 def is_served(facts: Facts) -> Mask:
-    """(queues,) Whether a consumer is there, or was: messages were settled."""
+    """(queues,) Whether a consumer is there, or came and went since the poll before: messages were settled."""
     return (facts.consumers > 0) | (facts.d_settled > 0)
 
 
 def learn_waits(
     dispatch: LearnedTimeout, before: QueueTimers, facts: Facts, constants: Constants
 ) -> LearnedTimeout:
-    """Return the timeouts with the waits for a delivery that ended at this poll."""
+    """Return the timeouts of queues with the waits for a delivery that ended at this poll.
+
+    A queue waited if it stood still and had ready messages; it did so since the later one of the two began.
+    """
     delivers = facts.d_delivered > 0
     stood_still = ~np.isnan(before.still)
     had_ready = ~np.isnan(before.ready)
@@ -462,9 +543,9 @@ def learn_waits(
 
 def ended_absences(before: QueueTimers, facts: Facts, previous: float) -> Column:
     """(queues,) Seconds of the absence of consumers that ended at this poll; NaN where none did."""
-    # A consumer that came and went between two polls ended no absence: none was away for longer than that.
+    # The poll before must have seen the absence: a time between two polls is none.
     was_absent = (before.absent < previous) & ~np.isnan(before.ready)
-    # Before the first consumer came none was absent.
+    # Before the first consumer of all came, the queue was not without one: it was new.
     has_ended = is_served(facts) & was_absent & before.had_consumer
     absent_from = np.fmax(before.absent, before.ready)
     return np.where(
@@ -475,7 +556,7 @@ def ended_absences(before: QueueTimers, facts: Facts, previous: float) -> Column
 
 
 def last_expiry(before: QueueTimers, facts: Facts) -> Column:
-    """(queues,) When messages last expired since there is no consumer; NaN where none did."""
+    """(queues,) When messages last expired while no consumer was there; NaN where none did, or where one is there."""
     expired = np.where(
         facts.d_expired > 0,
         facts.now,
@@ -487,7 +568,10 @@ def last_expiry(before: QueueTimers, facts: Facts) -> Column:
 def ready_since(
     before: QueueTimers, facts: Facts, expired: Column, constants: Constants
 ) -> Column:
-    """(queues,) Since when messages are ready; messages that expired count as ready for `cap` seconds."""
+    """(queues,) Since when messages are ready; NaN where none is.
+
+    Messages that expired without a consumer count as ready for `cap` seconds more: they show that messages come.
+    """
     expired_lately = facts.now - expired <= constants.cap
     counts_as_ready = expired_lately & ~facts.keeps
     is_ready = (facts.ready > 0) | counts_as_ready
@@ -495,27 +579,31 @@ def ready_since(
 
 
 def has_due_messages(before: QueueTimers, facts: Facts, ready: Column) -> Mask:
-    """(queues,) Whether messages are there that are due, also in the buffers of consumers."""
+    """(queues,) Whether messages are there that are due, also in the buffers of consumers.
+
+    Messages that were due and are scheduled now wait for another delivery: they count as due until one is settled.
+    """
     is_due = (facts.messages > facts.scheduled) | (facts.delivering > 0)
-    # A message that is delivered again after a delay is scheduled in between.
     had_due = (facts.messages > 0) & ~np.isnan(before.present)
     waits_for_redelivery = had_due & ~(facts.d_settled > 0)
     return waits_for_redelivery | is_due | ~np.isnan(ready)
 
 
 def absent_since(before: QueueTimers, facts: Facts) -> Column:
-    """(queues,) Since when no consumer is there; NaN where one is."""
+    """(queues,) Since when no consumer is there; NaN where one is.
+
+    A consumer that came and went since the poll before ends an absence, and another one begins now. Where the number of
+    consumers is missing and nothing is settled, the absence goes on.
+    """
     settles = facts.d_settled > 0
     is_attended = facts.consumers > 0
     is_unknown = np.isnan(facts.consumers)
-    # A consumer that came and went is absent from now on.
     absent = put(before.absent, settles, np.nan)
     absent = since(
         ~is_attended & ~is_unknown,
         absent,
         facts.now,
     )
-    # Where the number of consumers is missing, none came and none went.
     stays = is_unknown & ~is_served(facts)
     return put(absent, stays, before.absent)
 
@@ -523,12 +611,13 @@ def absent_since(before: QueueTimers, facts: Facts) -> Column:
 def had_consumer(before: QueueTimers, facts: Facts) -> Mask:
     """(queues,) Whether a consumer was there at a poll before this one, or has settled messages before it.
 
-    The first consumer of all ends an absence, it makes no absence worse.
+    One that is there only now does not count: it ends an absence as the first consumer of all.
     """
     settled_before = facts.settled > facts.d_settled
     was_there = np.isnan(before.absent) | settled_before
-    first_poll = facts.settled > 0
-    return before.had_consumer | np.where(facts.known, was_there, first_poll)
+    # Of a queue that is new nothing is known but what it settled in all.
+    settled_ever = facts.settled > 0
+    return before.had_consumer | np.where(facts.known, was_there, settled_ever)
 
 
 # --- stall thresholds
@@ -541,7 +630,11 @@ def advance_patience(
     facts: Facts,
     constants: Constants,
 ) -> tuple[LearnedTimeout, Column]:
-    """Return what the gaps of this poll taught about the clients, and (clients,) the stall threshold in seconds."""
+    """Return the timeouts with the gaps that ended at this poll, and (clients,) the stall threshold in seconds.
+
+    A client is all consumers of one application on one queue: each gap of one of them is a gap of the client, measured
+    against the threshold that was learned up to now. Consumers of hidden clients (-1) teach nothing.
+    """
     learned = before.advance(clients.index)
     configured = configured_patience(clients)
     has_gap = ~np.isnan(unacked.gaps)
@@ -568,11 +661,18 @@ def eager_patience(
     interval: float,
     constants: Constants,
 ) -> Column:
-    """(consumers,) The stall thresholds in seconds, shorter where a buffer is `full`.
+    """(consumers,) The stall thresholds in seconds, shorter where a buffer is full.
 
-    There the longest of few gaps counts twice, not three times.
+    A client whose buffer is full and does not get emptier shows more than silence: for one with few gaps the longest
+    counts twice there, not three times.
 
-    usual: (consumers,) The stall thresholds otherwise; NaN for a consumer that is not judged.
+    Args:
+        patience: The gaps that were learned about the clients.
+        groups: The client of each consumer.
+        usual: (consumers,) The stall thresholds otherwise; NaN for a consumer that is not judged.
+        full: (consumers,) Whether the buffer is full.
+        interval: Of the polls, seconds.
+        constants: Of the judgement.
     """
     consumers = np.flatnonzero(full)
     consumers = consumers[~np.isnan(usual[consumers])]
@@ -595,7 +695,7 @@ def consumer_patience(groups: Groups, facts: Facts, of_clients: Column) -> Colum
     queues = facts.queues
     is_judged_queue = queues.column("consumers judged", lambda row: row.kind in JUDGED)
     is_judged = facts.consumer.at_queue(is_judged_queue > 0, np.False_)
-    # A hidden consumer has the client -1.
+    # A hidden consumer has the client -1, and takes the NaN at the end.
     with_hidden = np.append(of_clients, np.nan)
     thresholds = with_hidden[groups.clients.member]
     return np.where(is_judged, thresholds, np.nan)
@@ -608,7 +708,7 @@ def queue_patience(facts: Facts, per_consumer: Column, constants: Constants) -> 
         np.isnan(per_consumer),
         -np.inf,
     )
-    # The last one is for consumers whose queue is not known.
+    # The last place is for consumers whose queue is not known, at -1.
     longest = np.full(len(facts.queues) + 1, -np.inf)
     np.maximum.at(longest, facts.consumer.queue, thresholds)
     of_queues = longest[:-1]

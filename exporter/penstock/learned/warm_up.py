@@ -1,4 +1,8 @@
-"""Which polls could be judged, and which queues and clients are not known for long enough to be judged."""
+"""Which polls could be judged, and which queues and clients are not known for long enough to be judged.
+
+A queue or a client is judged from its third poll on. So that a start of the agent does not interrupt that, another
+process of the agent leaves what it has seen.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -15,10 +19,10 @@ POLLS = 3
 SECONDS = 300.0
 """How far back it is known which polls were judged."""
 RECENT = 60.0
-"""For so many seconds, or POLLS intervals where that is longer, it counts what an earlier process of the agent saw."""
+"""What an earlier process of the agent saw counts for so many seconds, or for POLLS intervals where that is longer."""
 
 Name = tuple[str, ...]
-"""Of a series: address and queue, and the client if it is one of a client."""
+"""The name of a series: address and queue, and the client if it is one of a client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +38,17 @@ class SeenBefore:
     polls: Mapping[Name, int] = field(default_factory=dict)
 
     def polls_by_series(self, groups: Grouping[Any]) -> Positions:
-        """(series,) At how many polls each had been seen: POLLS at most, 0 where it is new."""
+        """(series,) At how many polls each had been seen: POLLS at most, 0 where it is new.
+
+        A series was seen if one of its queues or consumers was; those that were seen at few polls are in `polls`.
+        """
         was_there = np.isin(groups.source.keys, self.keys)
         members = groups.member[was_there]
         polls = np.zeros(len(groups.index), np.intp)
         polls[members[members != HIDDEN]] = POLLS
         if not self.polls:
             return polls
+        # Every series that was there has POLLS up to here.
         for series in np.flatnonzero(polls).tolist():
             name = name_of(groups.index.rows[series])
             polls[series] = self.polls.get(name, POLLS)
@@ -74,7 +82,10 @@ class SeenPolls:
     before: SeenBefore | None = None
 
     def advance(self, groups: Grouping[Any], now: float) -> "SeenPolls":
-        """Return the state after a poll that was judged at `now`, by the broker's clock."""
+        """Return the state after a poll that was judged at `now`, by the broker's clock.
+
+        Only rows that were seen at fewer than POLLS polls are counted: all others are known, and need no number.
+        """
         index = groups.index
         since = self.since
         fresh = np.empty(0, np.int64)
@@ -85,16 +96,16 @@ class SeenPolls:
         polls_of_fresh = self._polls_before(groups, fresh)
         polls = np.concatenate([self.polls, polls_of_fresh]) + 1
         is_present = index.positions(keys) >= 0
-        stays = (polls < POLLS) & is_present
+        is_counted = (polls < POLLS) & is_present
         return SeenPolls(
-            index,
-            keys[stays],
-            polls[stays],
-            since,
+            index=index,
+            keys=keys[is_counted],
+            polls=polls[is_counted],
+            since=since,
         )
 
     def _polls_before(self, groups: Grouping[Any], fresh: Keys) -> Positions:
-        """(fresh,) At how many polls an earlier process had seen these rows."""
+        """(fresh,) At how many polls an earlier process had seen the rows with these keys; 0 where there was none."""
         if self.before is None:
             return np.zeros(len(fresh), np.intp)
         polls = self.before.polls_by_series(groups)
@@ -119,7 +130,7 @@ class SeenPolls:
         return float(self.since[position])
 
     def polls_by_name(self) -> dict[Name, int]:
-        """Return the polls of the rows that were seen at fewer than POLLS polls, by name."""
+        """Return at how many polls each row was seen, by name; only rows that were seen at fewer than POLLS polls."""
         positions = self.index.positions(self.keys)
         is_present = positions >= 0
         rows = self.index.rows[positions[is_present]]
@@ -144,7 +155,12 @@ class WarmUp:
     def advance(
         self, now: float, queues: Grouping[Any], clients: Grouping[Any]
     ) -> "WarmUp":
-        """Return the state after a poll that was judged; `queues` and `clients`: as they are shown."""
+        """Return the state after a poll that was judged at `now`, by the broker's clock.
+
+        Args:
+            now: When the poll was.
+            queues: The series of the queues as they are shown; likewise `clients`.
+        """
         before = self if self._is_recent(now) else self._without_before()
         stamps = [stamp for stamp in self.stamps if now - SECONDS <= stamp < now]
         return WarmUp(
@@ -171,11 +187,17 @@ class WarmUp:
         return replace(self, queues=queues, clients=clients)
 
     def judged(self, since: float, interval: float) -> tuple[int, int]:
-        """Return of the polls since then how many were judged, and how many were due; of the last SECONDS at most."""
+        """Return how many polls were judged, and how many were due, since a time or in the last SECONDS.
+
+        Args:
+            since: The time, by the broker's clock.
+            interval: Seconds between two polls; where it is not known only the judged ones were due.
+        """
         if not self.stamps:
             return 0, 0
         now = self.stamps[-1]
         begin = max(since, now - SECONDS)
+        # A poll may be half an interval early.
         earliest = begin - interval / 2
         judged = sum(stamp >= earliest for stamp in self.stamps)
         if not interval > 0:

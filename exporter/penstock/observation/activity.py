@@ -1,6 +1,10 @@
 """What the queues did over the windows that rates and trends are judged on.
 
-Sums are made for all queues; numbers of single polls only for the few queues that may pass a rule.
+The *window* is short and answers what goes on now; the *trend* is longer and answers where a backlog goes. Sums are
+made for all queues; numbers of single polls only for the few queues that may pass a rule.
+
+A *balance* is a difference of counters that is 0 as long as nothing happens, such as the messages that came back. It is
+noisy, as the counters are not read at one moment.
 """
 
 from collections.abc import Sequence
@@ -41,7 +45,7 @@ class Activity:
     """For each poll of the window its time, and the seconds between its reads of queues and consumers."""
 
     def advance(self, facts: Facts, constants: Constants) -> "Activity":
-        """Return the windows with this poll; a queue that is not known from the poll before starts again."""
+        """Return the windows with this poll; a queue that is not known from the poll before begins again."""
         seconds = constants.window_seconds(facts.interval)
         seconds = max(constants.persistent, seconds)
         trend_seconds = constants.trend_seconds(facts.interval)
@@ -58,7 +62,7 @@ class Activity:
     def _apart_with(
         self, facts: Facts, seconds: float
     ) -> tuple[tuple[float, float], ...]:
-        """Return `apart` of the polls of the last `seconds`, with this one."""
+        """Return `apart` for the polls of the last `seconds`, with this one."""
         recent = [
             (stamp, apart)
             for stamp, apart in self.apart
@@ -109,6 +113,7 @@ def pushed(
         levels: Variables that are no changes, but the state at the end of a sample.
     """
     values = np.stack(columns, dtype=np.float32, casting="same_kind")
+    # The changes of a queue that is not known are 0, which would say that nothing happened.
     values[:, ~facts.known] = np.nan
     window = window.reindexed(facts.queues, facts.known)
     return window.push(
@@ -140,12 +145,12 @@ class Returns:
 
 
 def returns(activity: Activity, constants: Constants, interval: float) -> Returns:
-    """Return what came back to the queues over the window."""
+    """Return the messages of each queue over the window, and whether they came back again and again."""
     window = activity.window
     returned = window.sum(RETURNED)
     settled = window.sum(SETTLED)
-    # Consumers are read before the queue: messages that were settled in between look like returns when that time
-    # becomes shorter.
+    # Consumers are read before the queue. When the time between these reads becomes shorter, fewer messages are settled
+    # in it than before, which looks like messages that came back: at most as many as are settled in the difference.
     apart = [seconds for _, seconds in activity.apart] or [0.0]
     shorter_by = max(apart) - apart[-1]
     window_seconds = max(window.seconds, interval, 1e-9)
@@ -167,13 +172,14 @@ def persistent(
     interval: float,
     unseen: Column | None = None,
 ) -> Mask:
-    """(queues,) Whether a balance goes on: it is above margin and noise without its largest poll and what is `unseen`.
+    """(queues,) Whether a balance goes on, so that it is neither an accident of reading nor a single event.
 
-    It is so in both halves of the window, at three polls or more, over 30 s or more. One rollback or purge is not.
+    It goes on if it is above margin and noise even without its largest poll and without `unseen`, and if it rises in
+    both halves of the window, at three polls or more, over 30 s or more. One rollback or one purge does not go on.
 
     Args:
         window: The last polls.
-        variable: The balance.
+        variable: The variable of the window that is the balance.
         total: (queues,) Its sum over the window.
         constants: Of the judgement.
         interval: Of the polls, seconds.
@@ -201,9 +207,14 @@ def persistent(
 
 
 def is_above_noise(changes: Matrix, balance: Column, constants: Constants) -> Mask:
-    """(queues,) Whether the balance is above the margin, and above the noise: the largest change below 0.
+    """(queues,) Whether the balance is above the margin and the noise.
 
-    changes: (samples, queues)
+    The noise is the largest change below 0: a balance cannot fall, so that it is off by as much at times.
+
+    Args:
+        changes: (samples, queues) The changes of the balance.
+        balance: (queues,) Their sum, without those that are in doubt.
+        constants: Of the judgement.
     """
     noise = -np.minimum(changes.min(axis=0), 0.0)
     return balance >= constants.margin + constants.noise * noise
@@ -243,16 +254,19 @@ class Trend:
 
     @property
     def growth_rate(self) -> Column:
-        """(queues,) Messages a second; the growth is from the middle of the first quarter to that of the last one."""
+        """(queues,) Messages a second by which the backlog grows.
+
+        The growth is from the mean of the first quarter to that of the last one, which lie three quarters of the window
+        apart.
+        """
         return self.growth / max(0.75 * self.seconds, 1e-9)
 
 
 def trend(activity: Activity, constants: Constants, interval: float) -> Trend:
-    """Return the trend of each queue; whether its consumers fall behind.
+    """Return the trend of each queue, with whether its consumers fall behind.
 
-    They do if they work in both halves and the mean backlog rises over all four quarters, if the least backlog of the
-    second half is above the most of the first, and if it grew by ten messages and by a tenth of those that came. Each
-    quarter has its share of the growth, a tenth at least, and it has not turned: a spike is no trend.
+    They do if they work in both halves of the window and the backlog rises steadily all the same: see `rises_steadily`
+    and `falls_behind`. Queues whose backlog is no higher than at the begin are not looked at.
     """
     window = activity.trend
     added = window.sum(FLOW_IN)
@@ -287,11 +301,14 @@ def trend(activity: Activity, constants: Constants, interval: float) -> Trend:
 def rises_steadily(
     depth: Matrix, quarters: Matrix, growth: Column, added: Column
 ) -> Mask:
-    """(queues,) Whether the backlog grew by enough, in each quarter by its share, and has not turned.
+    """(queues,) Whether the backlog grew by enough, in each quarter by its share, and has not turned: no spike does so.
+
+    It grew by enough if it did by ten messages and by a tenth of those that came. It has turned if it is below the mean
+    of the last quarter again.
 
     Args:
         depth: (samples, queues) The backlog.
-        quarters: (4, queues) Its means.
+        quarters: (4, queues) Its means over the quarters of the window.
         growth: (queues,) By how much it grew.
         added: (queues,) Messages that came.
     """
@@ -309,9 +326,16 @@ def falls_behind(
     constants: Constants,
     interval: float,
 ) -> Mask:
-    """(rows,) Whether all of the second half is above all of the first, and consumers work in both.
+    """(rows,) Whether the least backlog of the second half is above the most of the first, and consumers work in both.
 
-    depth: (samples, rows) The backlog.
+    The polls must also cover the window.
+
+    Args:
+        window: The trend.
+        rows: The positions of the queues.
+        depth: (samples, rows) The backlog.
+        constants: Of the judgement.
+        interval: Of the polls, seconds.
     """
     first, second = halves(depth)
     is_higher = np.fmin.reduce(second, axis=0) > np.fmax.reduce(first, axis=0)

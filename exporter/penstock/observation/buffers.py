@@ -2,8 +2,11 @@
 
 A consumer is followed from a first poll on for as long as it buffers something. The time in which there is work is cut
 into windows. Six windows whose least number of buffered messages never falls are a suspicion, as of a consumer that is
-a little too slow, and so are four windows, each above the mean of the one before. Messages that it still buffers when
-nothing is left to do are proof.
+a little too slow, and so are four windows, each above the mean of the one before. Messages that it still buffers in a
+*lull*, when nothing is left to do, are proof.
+
+The numbers are by *place*: the followed consumers are numbered in the order of the listing. They are lines of one array
+of floats, as a large broker has 50,000 consumers and a poll may take some milliseconds.
 """
 
 from dataclasses import dataclass, replace
@@ -31,6 +34,12 @@ STEADY = 0.8
 """Share of the polls with deliveries that also have acknowledgements; where they come in batches it is less."""
 SHARE = 0.02
 """If a buffer grows by more than this share of the settled messages, the consumer does not leak, it is too slow."""
+WHOLE = 0.75
+"""Share of the width of a window that its seconds with work must cover before it is closed: a consumer that came since
+windows were closed last has less.
+"""
+CHANCE = 3
+"""A buffer must grow by so many times the square root of its messages: less is chance."""
 LULL = 3
 """Polls without a new, ready, delivered or acknowledged message: nothing is left to do."""
 MANY = 128
@@ -48,7 +57,7 @@ SUM = 1
 SEEN = 2
 """Open window: polls with work."""
 LEFT = 3
-"""Open window: settled messages."""
+"""Open window: messages that left the buffer because they were settled."""
 ELAPSED = 4
 """Open window: seconds with work."""
 SCALE = 5
@@ -108,9 +117,10 @@ class Buffers(RowState):
         """Return the state after a poll."""
         followed = self.following(facts, facts.consumer.holding)
         step = 0.0 if np.isnan(self.now) else facts.now - self.now
-        parted = counted(followed.rows, facts, followed.at, step)
-        kept_since = np.where(parted, facts.read, followed.kept_since)
+        message_left = count_poll(followed.rows, facts, followed.at, step)
+        kept_since = np.where(message_left, facts.read, followed.kept_since)
         followed = replace(followed, now=facts.now, kept_since=kept_since)
+        # Before windows were ever closed this is NaN, which is not less: they are at the first poll, where none is due.
         shortest = max(SECONDS, POLLS * facts.interval)
         seconds_since_turn = facts.now - self.turned
         if seconds_since_turn < shortest:
@@ -118,9 +128,13 @@ class Buffers(RowState):
         return followed.closed(shortest)
 
     def following(self, facts: Facts, consumers: Positions) -> "Buffers":
-        """Return the state by the places of these consumers, with `rows` that may be written to."""
+        """Return the state that follows these consumers, with `rows` that may be written to.
+
+        One that was followed before keeps its numbers at its new place; another one begins with START.
+        """
         index = facts.consumer.index
         before = self.reindexed(index).place[consumers]
+        # Most polls list the same consumers, and the same of them buffer messages: places stay.
         if index is self.index and np.array_equal(consumers, self.at):
             return replace(self, rows=self.rows.copy())
         place = np.full(
@@ -129,8 +143,8 @@ class Buffers(RowState):
             np.int32,
         )
         place[consumers] = np.arange(len(consumers), dtype=np.int32)
+        # Consumers that were not followed, at -1, take the numbers of place 0 here, which START replaces below.
         source = self if len(self.at) else NOBODY
-        # Those that were not followed, at -1, take any numbers here: theirs are written below.
         began = source.began.take(before, mode="clip")
         kept_since = source.kept_since.take(before, mode="clip")
         then = source.then.take(before, mode="clip")
@@ -152,13 +166,15 @@ class Buffers(RowState):
         )
 
     def closed(self, shortest: float) -> "Buffers":
-        """Return the state with all windows closed that are long enough. shortest: seconds of the shortest window."""
+        """Return the state with the open windows closed that are long enough.
+
+        shortest: Seconds of the shortest window. The one of a consumer that seldom acknowledges is longer.
+        """
         rows = self.rows
         windows = take_or_fill(self.windows, self.then, np.nan)
         usual_width = np.maximum(shortest, GAPS * rows[LONGEST])
         width = usual_width * rows[SCALE]
-        # A consumer that came since the last time has less than a whole window.
-        is_long_enough = rows[ELAPSED] >= 0.75 * width
+        is_long_enough = rows[ELAPSED] >= WHOLE * width
         has_polls = rows[SEEN] >= POLLS - 1
         close(
             windows,
@@ -183,8 +199,11 @@ class Buffers(RowState):
         return may_leak & (self.rows[GAP] < SECONDS)
 
     def share(self, places: Positions) -> Column:
-        """(places,) Messages that were added to the buffer for each one settled in the windows; NaN without any."""
-        rise, settled = grown(self.windows[:, :, self.then[places]])
+        """(places,) By how many messages the buffer grew for each that was settled; NaN where none was.
+
+        Over the closed windows of the consumers at these places.
+        """
+        rise, settled = growth(self.windows[:, :, self.then[places]])
         unknown = np.full(len(rise), np.nan)
         return np.divide(rise, settled, out=unknown, where=settled > 0)
 
@@ -207,7 +226,7 @@ class Moves(NamedTuple):
         delivers: Whether messages were delivered to it.
         settles: Whether it settled any.
         rests: Whether there is nothing to do for it.
-        parted: Whether a message left its buffer, settled or not.
+        message_left: Whether a message left its buffer, settled or not.
     """
 
     buffered: Numbers
@@ -215,14 +234,13 @@ class Moves(NamedTuple):
     delivers: Mask
     settles: Mask
     rests: Mask
-    parted: Mask
+    message_left: Mask
 
 
-def counted(rows: Numbers, facts: Facts, consumers: Positions, step: float) -> Mask:
-    """Add a poll, `step` seconds after the one before, to the rows of these consumers.
+def count_poll(rows: Numbers, facts: Facts, consumers: Positions, step: float) -> Mask:
+    """(consumers,) Whether a message left the buffer; adds the poll to the rows of these consumers.
 
-    Returns:
-        (consumers,) Whether a message left the buffer.
+    step: Seconds since the poll before.
     """
     moves = moves_of(rows, facts, consumers)
     works = (~moves.rests).astype(np.float32)
@@ -231,11 +249,11 @@ def counted(rows: Numbers, facts: Facts, consumers: Positions, step: float) -> M
     count_gap(rows, moves, seconds)
     count_steadiness(rows, moves)
     count_lull(rows, moves)
-    return moves.parted
+    return moves.message_left
 
 
 def moves_of(rows: Numbers, facts: Facts, consumers: Positions) -> Moves:
-    """Return what these consumers did since the poll before, of which `rows` are."""
+    """Return what these consumers did since the poll before. rows: their numbers up to then."""
     consumer = facts.consumer
     buffered = consumer.held[consumers].astype(np.float32)
     settled = consumer.d_left[consumers].astype(np.float32)
@@ -251,14 +269,21 @@ def moves_of(rows: Numbers, facts: Facts, consumers: Positions) -> Moves:
         delivers=delivers,
         settles=settles,
         rests=~(delivers | settles) & is_idle,
-        parted=settles | ~adds_up,
+        message_left=settles | ~adds_up,
     )
 
 
 def count_in_window(
     rows: Numbers, moves: Moves, works: Numbers, seconds: Numbers
 ) -> None:
-    """Add the poll to the open windows of the consumers with work. works: 1 where there is any, else 0."""
+    """Add the poll to the open windows of the consumers with work.
+
+    Args:
+        rows: The numbers, which are written to.
+        moves: The consumers at this poll.
+        works: (places,) 1 where there is work, else 0.
+        seconds: (places,) Seconds since the poll before where there is work, else 0.
+    """
     least = np.fmin(rows[LEAST], moves.buffered)
     rows[LEAST] = np.where(
         moves.rests,
@@ -279,6 +304,7 @@ def count_gap(rows: Numbers, moves: Moves, seconds: Numbers) -> None:
         rows[GAP],
         out=rows[LONGEST],
     )
+    # Multiplied by False the gap is 0 again.
     rows[GAP] *= ~moves.settles
 
 
@@ -291,9 +317,9 @@ def count_steadiness(rows: Numbers, moves: Moves) -> None:
 
 
 def count_lull(rows: Numbers, moves: Moves) -> None:
-    """Count the polls of the lull; what is still buffered in it proves that windows which rise are a leak."""
+    """Count the polls of the lull; messages that are still buffered in it prove that windows which rise are a leak."""
     buffered = moves.buffered
-    is_quiet = moves.rests & ~moves.parted
+    is_quiet = moves.rests & ~moves.message_left
     rows[QUIET] = (rows[QUIET] + 1) * is_quiet
     rows[HELD] = buffered
     # A proof fails when the messages leave after all.
@@ -306,8 +332,9 @@ def count_lull(rows: Numbers, moves: Moves) -> None:
 def close(windows: Numbers, rows: Numbers, places: Positions) -> None:
     """Close the open windows of these places.
 
-    Where six windows are closed and none rises, two each become one of twice the width, and the open one goes on.
-    Where six are closed otherwise, the oldest goes.
+    A consumer has room for six closed windows. Where all are used and they do not rise, two each become one of twice
+    the width, and the open one goes on until it is as wide: a slow leak shows over a longer time. Where they rise, or
+    are as wide as they may be, the oldest is removed.
     """
     is_full = rows[CLOSED, places] == WINDOWS
     may_widen = (rows[RISES, places] == 0) & (rows[SCALE, places] < WIDEST)
@@ -320,14 +347,16 @@ def close(windows: Numbers, rows: Numbers, places: Positions) -> None:
     )
     closing = places[~widens]
     write_closed(windows, rows, closing)
+    # A column of START for each place.
     rows[OPEN_WINDOW, closing] = START[OPEN_WINDOW, None]
     rows[LONGEST, closing] *= FADING
     rows[RISES, closing] = rises(windows[:, :, closing], rows[:, closing])
 
 
 def join_pairs(windows: Numbers, rows: Numbers, places: Positions) -> None:
-    """Make one window of each two of these places, of twice the width."""
+    """Make three windows of twice the width of the six closed ones at these places."""
     half = WINDOWS // 2
+    # (lines, windows, places) becomes (lines, pairs, 2, places): the two of a pair are neighbours.
     pairs = windows[:, :, places].reshape(
         3,
         half,
@@ -343,13 +372,13 @@ def join_pairs(windows: Numbers, rows: Numbers, places: Positions) -> None:
 
 
 def drop_oldest(windows: Numbers, rows: Numbers, places: Positions) -> None:
-    """Make room for one window at these places, which have all that they may have."""
+    """Remove the oldest of the six closed windows at these places, which makes room for one."""
     windows[:, :-1, places] = windows[:, 1:, places]
     rows[CLOSED, places] = WINDOWS - 1
 
 
 def write_closed(windows: Numbers, rows: Numbers, places: Positions) -> None:
-    """Write the open windows of these places behind those that are closed."""
+    """Write the open windows of these places behind their closed ones."""
     window = rows[CLOSED, places].astype(np.intp)
     windows[LOW, window, places] = rows[LEAST, places]
     windows[MEAN, window, places] = rows[SUM, places] / rows[SEEN, places]
@@ -360,12 +389,18 @@ def write_closed(windows: Numbers, rows: Numbers, places: Positions) -> None:
 def rises(windows: Numbers, rows: Numbers) -> Numbers:
     """(places,) 1 where the windows rise as those of a leak do, 2 where they do so clearly, else 0.
 
-    The least of each window is never below the one before, and in the end a little above the first, and above its mean:
-    the least of a number that goes up and down is so by chance once in many years.
+    The least number of a window is never below that of the window before, rises twice, and ends above the mean of the
+    first window. All in all it rises by little: the least of a number that goes up and down does so by chance once in
+    many years.
+
+    Args:
+        windows: (LOW … SETTLED, WINDOWS, places) The closed windows, NaN where there is none yet.
+        rows: (LEAST … PROVEN, places) The numbers of the same places.
     """
     first = windows[LOW, 0]
     steps = np.diff(windows[LOW], axis=0)
-    rise, settled = grown(windows)
+    rise, settled = growth(windows)
+    # A comparison with NaN, a window that is not closed yet, is False.
     never_falls = ~(steps < 0).any(axis=0)
     grows_twice = (steps > 0).sum(axis=0) >= 2
     gets_above_mean = first + rise > windows[MEAN, 0]
@@ -377,14 +412,17 @@ def rises(windows: Numbers, rows: Numbers) -> Numbers:
 
 
 def is_little(rise: Numbers, settled: Numbers, first: Numbers) -> Mask:
-    """(places,) Whether a buffer grows by more than chance, but by little of the settled messages."""
-    is_more_than_chance = rise >= 3 * np.sqrt(first + 1)
+    """(places,) Whether a buffer grows by more than chance, but by a small share of the settled messages.
+
+    A larger share shows a consumer that is too slow.
+    """
+    is_more_than_chance = rise >= CHANCE * np.sqrt(first + 1)
     is_little_of_settled = (settled > 0) & (rise <= SHARE * settled)
     return is_more_than_chance & is_little_of_settled
 
 
 def is_steady(rows: Numbers) -> Mask:
-    """(places,) Whether the consumer acknowledges at most polls at which it receives."""
+    """(places,) Whether the consumer acknowledges at most polls at which it receives messages, in no large batches."""
     is_known = rows[MOVED] >= POLLS
     return is_known & (rows[STEADILY] >= STEADY * rows[MOVED])
 
@@ -392,16 +430,17 @@ def is_steady(rows: Numbers) -> Mask:
 def is_clear(windows: Numbers, rows: Numbers) -> Mask:
     """(places,) Whether windows that rise are a suspicion.
 
-    Six of them are, or four, each above the mean of the one before.
+    Six of them are, or four, if the least of each is above the mean of the one before.
     """
     is_above_mean = ~(windows[LOW, 1:] <= windows[MEAN, :-1]).any(axis=0)
-    some_are_enough = (rows[CLOSED] >= CLEAR) & is_above_mean
-    return some_are_enough | (rows[CLOSED] == WINDOWS)
+    four_are_enough = (rows[CLOSED] >= CLEAR) & is_above_mean
+    return four_are_enough | (rows[CLOSED] == WINDOWS)
 
 
-def grown(windows: Numbers) -> tuple[Numbers, Numbers]:
-    """(places,) From the first closed window to the last: by how much the least rose, and what was settled."""
+def growth(windows: Numbers) -> tuple[Numbers, Numbers]:
+    """(places,) From the first closed window to the last: by how much the least rose, and messages settled after it."""
     low = windows[LOW]
+    # NaN: the window is not closed yet. Where the growth counts no window falls, so that the highest is the last.
     last = np.fmax.reduce(low, axis=0)
     settled = np.nansum(windows[SETTLED, 1:], axis=0)
     return last - low[0], settled

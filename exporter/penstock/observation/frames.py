@@ -190,7 +190,7 @@ class Consumers(ConsumerColumns[ConsumerRow]):
         super().__init__(index, columns)
         self.queue = queue
         self.client = client
-        # Some versions list no connections: none is known then.
+        # Some versions of the broker list no connections: none is known then.
         is_listed = len(connection) == len(queue)
         self.connection = connection if is_listed else np.full(len(queue), -1, np.int64)
 
@@ -246,7 +246,7 @@ class Connections(ConnectionColumns[ConnectionRow]):
 
 
 class Poll(Protocol):
-    """One poll, as far as rules may see it: no clock, no answer of a broker, no metric."""
+    """One poll, as far as rules may see it: no clock of the agent, no answer of a broker, no metric."""
 
     @property
     def now(self) -> float:
@@ -282,7 +282,7 @@ class Poll(Protocol):
     def connections(self) -> Connections: ...
 
     def shorter_stall_threshold(self, consumers: Mask) -> Column:
-        """(consumers,) Seconds; shorter for those in the mask, which show more than silence."""
+        """(consumers,) The stall threshold, seconds; shorter for those in the mask, which show more than silence."""
 
     def of(self, function: Callable[[Any], ResultT]) -> ResultT:
         """The function's result for this poll, computed once."""

@@ -1,6 +1,7 @@
 """What the judgement measures about each queue and client beside its conditions; NaN where a number is not known.
 
-Times are by the broker's clock, in seconds.
+Times are by the broker's clock, in seconds. A *ring* is a queue with a limit of messages, which evicts its oldest ones
+when it is full; while its address is paging it evicts none.
 """
 
 from dataclasses import dataclass
@@ -61,14 +62,15 @@ def ring_measures(poll: RuleInputs) -> dict[str, Column]:
     return {
         "ring_at_risk": poll.at_risk,
         "ring_scheduled_at_risk": scheduled_at_risk(facts),
-        # How far back the messages of a full ring go, and how long it takes until the ring evicts.
+        # How far back the messages of a full ring go.
         "ring_retention": seconds_at(facts.ring, inflow, is_in_memory),
+        # How long it takes until the ring evicts.
         "ring_overflow": seconds_at(room, growth, is_in_memory),
     }
 
 
 def evicted(poll: RuleInputs) -> Column:
-    """(queues,) Messages that a ring evicted, or that OpenMQ removed for a limit; NaN where neither is possible."""
+    """(queues,) Messages that a ring evicted, or that a full OpenMQ queue removed; NaN: neither is possible."""
     openmq = poll.openmq
     if openmq is None or openmq.said is None:
         return poll.evictions.evicted
@@ -78,7 +80,7 @@ def evicted(poll: RuleInputs) -> Column:
 
 
 def seconds_at(messages: Column, rate: Column, where: Mask) -> Column:
-    """(queues,) How long so many messages take at this rate; NaN elsewhere than `where`, and where the rate is 0."""
+    """(queues,) Seconds that so many messages take at this rate; NaN where not `where`, or the rate is not above 0."""
     is_known = where & (rate > 0)
     divisor = np.where(is_known, rate, 1)
     return np.where(is_known, messages / divisor, np.nan)
@@ -91,7 +93,10 @@ def drain_seconds(poll: RuleInputs) -> Column:
 
 
 def drains(poll: RuleInputs) -> Mask:
-    """(queues,) Whether consumers take the ready messages; rates are means, and outlast the last consumer."""
+    """(queues,) Whether consumers take the ready messages now.
+
+    The outflow alone does not show it: it is a mean over minutes, and above 0 long after the last consumer left.
+    """
     facts = poll.found
     is_paused = (facts.paused > 0) | (facts.address.paused > 0)
     is_held_up = is_paused | (facts.consumers == 0)
@@ -114,6 +119,7 @@ def imbalance(poll: RuleInputs) -> Column:
     if not facts.counted:
         return np.full(size, np.nan)
     count = facts.listed
+    # The Gini coefficient needs the sum of the messages, and the sum of each consumer's messages times its rank.
     # A consumer without messages has the lowest ranks, and adds nothing to the sums: only the others are sorted.
     queue, buffered = sorted_pairs(
         consumer.queue[consumer.holding], consumer.held[consumer.holding]
@@ -131,15 +137,17 @@ def sums_by(queue: Positions, values: Column, size: int) -> Column:
 
 
 def ranks(queue: Positions, count: Column) -> Column:
-    """(holders,) The rank of each holder among the consumers of its queue, from 1.
+    """(holders,) The rank of each consumer with messages among all of its queue, from 1; the most messages are last.
 
     Args:
-        queue: (holders,) Its queue; sorted, and for each queue by the buffered messages.
-        count: (queues,) All consumers, of which the others have the lowest ranks.
+        queue: (holders,) The queue of each consumer with messages; sorted, and within a queue by these messages.
+        count: (queues,) All consumers of each queue; those without messages have the lowest ranks.
     """
     holders = np.bincount(queue, minlength=len(count))
-    first_rank_before = np.cumsum(holders) - count
-    return np.arange(len(queue)) - first_rank_before[queue] + 1
+    # The last holder of a queue, at position `end` - 1, has the rank `count`.
+    end = np.cumsum(holders)
+    position_of_rank_1 = end - count
+    return np.arange(len(queue)) - position_of_rank_1[queue] + 1
 
 
 def gini(count: Column, total: Column, by_rank: Column) -> Column:
@@ -148,8 +156,9 @@ def gini(count: Column, total: Column, by_rank: Column) -> Column:
     Args:
         count: (queues,) Consumers.
         total: (queues,) Sum of their messages.
-        by_rank: (queues,) The same sum, each times the consumer's rank.
+        by_rank: (queues,) The same sum, with each consumer's messages times its rank.
     """
+    # 2 * by_rank / (count * total) - (count + 1) / count, with divisors that are never 0.
     has_two = count >= 2
     is_defined = has_two & (total > 0)
     divisor = np.where(is_defined, count * total, 1)
@@ -163,9 +172,10 @@ def gini(count: Column, total: Column, by_rank: Column) -> Column:
 
 
 def sorted_pairs(queue: Positions, buffered: Column) -> tuple[Positions, Column]:
-    """Return both sorted by `queue`, then by `buffered`, which is whole and not negative.
+    """Return both sorted by `queue`, then by `buffered`; both are whole and not negative.
 
-    Each pair is sorted as one number, several times faster than by two keys, if it fits into one.
+    A pair becomes one whole number, the queue in its high bits and the messages in its low ones: to sort these is
+    several times faster than to sort by two keys. Pairs that do not fit into one number are sorted by two keys.
     """
     low_bits = int(buffered.max(initial=0.0)).bit_length()
     bits = int(queue.max(initial=0)).bit_length() + low_bits
@@ -176,17 +186,19 @@ def sorted_pairs(queue: Positions, buffered: Column) -> tuple[Positions, Column]
     is_small = bits <= HALF_WORD_BITS
     # Numbers of half the size are sorted in half the time.
     pairs = np.sort(pairs.astype(np.uint32) if is_small else pairs)
-    first = pairs >> low_bits
-    second = pairs & (2**low_bits - 1)
-    return first.astype(np.intp), second.astype(np.float64)
+    mask_of_low_bits = 2**low_bits - 1
+    sorted_queue = pairs >> low_bits
+    sorted_buffered = pairs & mask_of_low_bits
+    return sorted_queue.astype(np.intp), sorted_buffered.astype(np.float64)
 
 
 def blocked_since(poll: RuleInputs) -> Column:
-    """(clients,) Since when the oldest of its consumers buffers messages and settles none; NaN where none does."""
+    """(clients,) The earliest time since which a consumer of it buffers messages and settles none; NaN: none does."""
     clients = poll.groups.clients
     unacked_since = poll.unacked.unacked_since
-    counts = ~np.isnan(unacked_since) & (clients.member >= 0)
-    consumers = np.flatnonzero(counts)
+    # A hidden consumer has the client -1.
+    has_client = clients.member >= 0
+    consumers = np.flatnonzero(~np.isnan(unacked_since) & has_client)
     earliest = np.full(len(clients.index), np.inf)
     np.minimum.at(
         earliest,

@@ -2,7 +2,11 @@
 
 Letters as in `facts`. An OpenMQ queue counts the messages that left it (K: acknowledged, discarded, expired and purged
 alike). A consumer counts the messages that were sent to it (N, a redelivery counts again), and those of them that are
-unacknowledged (T); C = N - T. A subscription counts nothing at all: its consumers' acknowledgements are its progress.
+unacknowledged (T); C = N - T are those that it *released*: acknowledged, or given back. A subscription counts nothing
+at all: its consumers' acknowledgements are its progress.
+
+N and T of one row are not read at one moment: a message in between makes C rise, or fall, for one poll. A *debt* is
+messages that a limit removed from a queue while clients still buffer them: they leave the clients later.
 """
 
 from dataclasses import dataclass, field, replace
@@ -44,7 +48,7 @@ class OpenmqFacts:
     """The numbers of one poll of an OpenMQ broker beside the facts; times by the broker's clock.
 
     Attributes:
-        removed: Per queue K; of a subscription the messages that its consumers no longer buffer.
+        removed: Per queue K; for a subscription the messages that its consumers no longer buffer.
         last_acknowledgement: Per queue, of subscriptions alone.
         held: Per queue the messages in open transactions of producers.
         transaction_since: Per queue the begin of the oldest transaction that may have sent messages to it.
@@ -99,7 +103,7 @@ class OpenmqFacts:
 
 
 def openmq_facts(snapshot: Snapshot, facts: Facts, join: AddressJoin) -> OpenmqFacts:
-    """Return the numbers of a poll beside the facts. join: the address of each queue."""
+    """Return the numbers of a poll that only OpenMQ has. join: the address of each queue."""
     queues = snapshot.queues
     consumers = snapshot.consumers
     addresses = snapshot.addresses
@@ -145,11 +149,11 @@ def in_transacted_session(consumers: Table[ConsumerRow], facts: Facts) -> Mask:
 def full_queues_do(
     addresses: Table[AddressRow] | None, join: AddressJoin, *policies: str
 ) -> Mask:
-    """(queues,) Whether the destination does one of these when it is full; no for one that is not known."""
+    """(queues,) Whether the queue's destination has one of these policies for when it is full; False: not known."""
     if addresses is None:
         return np.zeros(len(join.at), np.bool_)
-    # A destination that is not known is at -1.
-    with_unknown = np.append(says(addresses.index, *policies), np.False_)
+    # A destination that is not known is at -1, and takes the last value.
+    with_unknown = np.append(has_policy(addresses.index, *policies), np.False_)
     return with_unknown[join.at]
 
 
@@ -171,7 +175,10 @@ def counts_messages(queues: Table[QueueRow]) -> Mask:
 
 
 def transactions_of(snapshot: Snapshot) -> tuple[Column, Mask]:
-    """(consumers,) Acknowledgements in open transactions of the connection, and whether one of these has failed."""
+    """(consumers,) Acknowledgements in open transactions of its connection, and whether one of these has failed.
+
+    OpenMQ names the connection of a transaction, not the consumer: all consumers of the connection get the same.
+    """
     assert snapshot.consumers is not None  # noqa: S101 - there are facts
     size = len(snapshot.consumers)
     acknowledged = np.zeros(size)
@@ -192,7 +199,10 @@ def transactions_of(snapshot: Snapshot) -> tuple[Column, Mask]:
 
 
 def producing_since(snapshot: Snapshot) -> Column:
-    """(queues,) Since when a producer's connection has a transaction open in which it sent messages; NaN: none has."""
+    """(queues,) The begin of the oldest open transaction that may have sent messages to the queue; NaN: there is none.
+
+    It may have if messages were sent in it, and if its connection has a producer of the queue's destination.
+    """
     assert snapshot.queues is not None  # noqa: S101 - there are facts
     begins = begin_by_address(snapshot)
     if not begins:
@@ -202,7 +212,7 @@ def producing_since(snapshot: Snapshot) -> Column:
 
 
 def begin_by_address(snapshot: Snapshot) -> dict[str, float]:
-    """Return by address the begin of the oldest open transaction that may have sent messages to it."""
+    """Return `producing_since` by address, without those that have no such transaction."""
     transactions = snapshot.transactions
     producers = snapshot.producers
     if transactions is None or producers is None:
@@ -221,21 +231,22 @@ def begin_by_address(snapshot: Snapshot) -> dict[str, float]:
     return begins
 
 
-def says(addresses: Index[AddressRow], *policies: str) -> Mask:
-    """(addresses,) Whether each does one of these when it is full."""
+def has_policy(addresses: Index[AddressRow], *policies: str) -> Mask:
+    """(addresses,) Whether the destination has one of these policies for when it is full."""
+    # The index keeps the column under this name for as long as its rows are the same.
     name = "policy " + " ".join(policies)
-    does = addresses.column(name, lambda row: row.policy in policies)
-    return does > 0
+    is_one_of_these = addresses.column(name, lambda row: row.policy in policies)
+    return is_one_of_these > 0
 
 
 @dataclass(frozen=True, slots=True)
 class OpenmqConsumers(RowState):
-    """The last numbers of each consumer; times by the broker's clock, NaN where it is not so."""
+    """The last numbers of each consumer; times are by the broker's clock, NaN where the sentence is not true."""
 
     BY = By.CONSUMER
     STORED_AS = "openmq_"
     last: Column = column()
-    """Its last acknowledgement."""
+    """When it last acknowledged."""
     highest: Column = column()
     """The highest C since it last settled messages."""
     returning_since: Column = column()
@@ -245,9 +256,9 @@ class OpenmqConsumers(RowState):
     failed_since: Column = column()
     """Since when a transaction has failed."""
     released: Column = column(saved=False)
-    """The C that two polls in a row agree on: it has been reached."""
+    """The highest C on which two polls in a row agree: so many messages were released for sure."""
     released_once: Column = column(saved=False)
-    """The C of the last poll alone, NaN where it is no higher than `released`."""
+    """The C of the last poll alone, which the next one must confirm; NaN where it is no higher than `released`."""
     polled_at: Column = column(saved=False)
     """When the last poll was."""
 
@@ -256,8 +267,8 @@ class OpenmqConsumers(RowState):
     ) -> "OpenmqConsumers":
         """Return the state, which is by the consumers of this poll, with the C of this poll.
 
-        C is the difference of two numbers that are not read at one moment. A message in between makes it rise, or fall,
-        for one poll.
+        A C that rises counts only when a second poll confirms it: the lower one of both polls has been reached. A
+        message between the reads of N and T makes it rise for one poll.
 
         Args:
             consumer: The numbers of the consumers.
@@ -265,9 +276,10 @@ class OpenmqConsumers(RowState):
             polled_at: When the poll was.
         """
         left = consumer.delivered - consumer.held
-        agreed = np.minimum(left, self.released_once)
-        reached = np.where(at_once, left, agreed)
+        confirmed = np.minimum(left, self.released_once)
+        reached = np.where(at_once, left, confirmed)
         released = np.fmax(self.released, reached)
+        # A consumer that is new begins with what it shows.
         released = np.where(
             np.isnan(released),
             left,
@@ -283,18 +295,27 @@ class OpenmqConsumers(RowState):
     def advance(
         self, facts: Facts, reported: OpenmqFacts, progress: Progress, last: Column
     ) -> "OpenmqConsumers":
-        """Return the state, which is by the consumers of this poll, after it. last: their last acknowledgements."""
+        """Return the state, which is by the consumers of this poll, after it.
+
+        A consumer gives messages back if C rises beyond the highest C although it settles none.
+
+        Args:
+            facts: As the rules expect them.
+            reported: The numbers that only OpenMQ has.
+            progress: Which consumers settled messages.
+            last: (consumers,) When each last acknowledged.
+        """
         consumer = facts.consumer
         left = consumer.delivered - consumer.held
         is_above_highest = left - self.highest >= MARGIN
-        returns = is_above_highest & ~progress.settles
+        gives_back = is_above_highest & ~progress.settles
         stands_still = ~(consumer.d_delivered > 0)
         highest = np.fmax(self.highest, left)
         return replace(
             self,
             last=last,
             highest=np.where(progress.settles, left, highest),
-            returning_since=since(returns, self.returning_since, facts.now),
+            returning_since=since(gives_back, self.returning_since, facts.now),
             still_since=since(stands_still, self.still_since, facts.now),
             failed_since=since(reported.failed, self.failed_since, facts.now),
         )
@@ -317,8 +338,8 @@ class OpenmqQueues(RowState):
     removing_at: Column = column(-np.inf, outlives=True, saved=False)
     """When a full queue was last seen to remove messages."""
     unheld: Matrix = column(lines=4, saved=False)
-    """(4, queues) At the last polls the messages in delivery to no listed consumer; negative: consumers buffer messages
-    that a limit removed.
+    """(4, queues) Messages in delivery to no listed consumer, at the last four polls; negative where consumers buffer
+    messages that a limit removed. What all four polls show is no accident of when numbers were read.
     """
 
     @property
@@ -342,10 +363,11 @@ class OpenmqQueues(RowState):
             debt: (queues,) As in the state.
             dead: Whether messages came to the dead message queue.
         """
-        unsettled = facts.d_settled - facts.d_left
+        # More messages left the queue than its consumers released: a limit removed them.
+        left_otherwise = facts.d_settled - facts.d_left
         is_counted = facts.known & reported.balanced
-        removes = is_counted & (unsettled > MARGIN) | dead
-        is_removing = reported.removes & at_limit(facts, reported) & removes
+        loses_messages = is_counted & (left_otherwise > MARGIN) | dead
+        is_removing = reported.removes & at_limit(facts, reported) & loses_messages
         acknowledged = since_said(reported.last_acknowledgement, self.acknowledged)
         unheld = unheld_messages(facts, reported)
         return OpenmqQueues(
@@ -360,9 +382,10 @@ class OpenmqQueues(RowState):
 
 
 def unheld_messages(facts: Facts, reported: OpenmqFacts) -> Column:
-    """(queues,) Messages in delivery to no listed consumer; NaN for subscriptions.
+    """(queues,) Messages in delivery to no listed consumer; NaN for subscriptions, which do not count them.
 
-    Negative where consumers buffer more than that, which only a limit that removes messages explains.
+    Negative where consumers buffer more messages than are in delivery. Only a limit that removes messages explains
+    that; on other queues it is an accident of when numbers were read, and 0.
     """
     unheld = facts.delivering - facts.held
     unheld = np.where(reported.balanced, unheld, np.nan)
@@ -400,18 +423,18 @@ class Openmq:
         reported = openmq_facts(snapshot, facts, join)
         before = Openmq() if facts.restarted else self
         consumers = before.consumers.reindexed(facts.consumer.index)
-        moves, last = acknowledged(
+        has_acknowledged, last = acknowledged(
             consumers.last,
             facts.consumer,
             watched=len(before.queues.index) > 0,
         )
-        facts = as_counted(before.queues, facts, reported, moves)
-        reported = with_uncounted(reported, facts, moves)
+        facts = as_counted(before.queues, facts, reported, has_acknowledged)
+        reported = with_uncounted(reported, facts, has_acknowledged)
         consumers, progress = consumers_progress(
-            consumers, facts, reported, moves, last
+            consumers, facts, reported, has_acknowledged, last
         )
         queues = before.queues.reindexed(facts.queues, facts.known)
-        debt, returned = owed(queues.debt, facts, reported)
+        debt, returned = debt_and_returned(queues.debt, facts, reported)
         is_dead = before.said is not None and reported.dead > before.said.dead
         state = Openmq(
             consumers=consumers.advance(facts, reported, progress, last),
@@ -428,9 +451,14 @@ class Openmq:
         return state, replace(facts, returned=returned), progress
 
 
-def with_uncounted(reported: OpenmqFacts, facts: Facts, moves: Mask) -> OpenmqFacts:
-    """Return the numbers with the queues whose consumers acknowledged although no message left their buffers."""
-    is_uncounted = moves & ~(facts.consumer.d_left > 0)
+def with_uncounted(
+    reported: OpenmqFacts, facts: Facts, has_acknowledged: Mask
+) -> OpenmqFacts:
+    """Return the numbers with the queues whose consumers acknowledged although no message left their buffers.
+
+    has_acknowledged: (consumers,) Whether it acknowledged since the poll before.
+    """
+    is_uncounted = has_acknowledged & ~(facts.consumer.d_left > 0)
     return replace(reported, uncounted=facts.of_queue(is_uncounted) > 0)
 
 
@@ -438,7 +466,7 @@ def consumers_progress(
     before: OpenmqConsumers,
     facts: Facts,
     reported: OpenmqFacts,
-    moves: Mask,
+    has_acknowledged: Mask,
     last: Column,
 ) -> tuple[OpenmqConsumers, Progress]:
     """Return the consumers with the C of this poll, and which of them made progress.
@@ -446,34 +474,35 @@ def consumers_progress(
     Args:
         before: By the consumers of this poll.
         facts: As the rules expect them.
-        reported: The numbers beside them.
-        moves: (consumers,) Whether its last acknowledgement is a new one.
-        last: (consumers,) When that was.
+        reported: The numbers that only OpenMQ has.
+        has_acknowledged: (consumers,) Whether it acknowledged since the poll before.
+        last: (consumers,) When it last did.
     """
-    is_alike = moved_alike(facts, reported)
-    # What another number proves needs no second poll, and what is no progress, as a rollback, needs none either.
-    at_once = moves | ~is_alike
+    left_queue_too = queue_released_as_many(facts, reported)
+    # A new acknowledgement proves C without a second poll. A C that the queue does not confirm is no progress, as of a
+    # rollback: it may be taken at once, too.
+    at_once = has_acknowledged | ~left_queue_too
     consumers = before.with_released(facts.consumer, at_once, facts.now)
-    has_released = is_alike & (consumers.released > before.released)
+    has_released = left_queue_too & (consumers.released > before.released)
     released_at = np.where(has_released, before.polled_at, np.nan)
-    return consumers, progress_of(facts, moves, released_at, last)
+    return consumers, progress_of(facts, has_acknowledged, released_at, last)
 
 
 def as_counted(
-    before: OpenmqQueues, facts: Facts, reported: OpenmqFacts, moves: Mask
+    before: OpenmqQueues, facts: Facts, reported: OpenmqFacts, has_acknowledged: Mask
 ) -> Facts:
-    """Return the facts with K as OpenMQ counts it: with expired and killed messages.
+    """Return the facts with K as the settled messages, as OpenMQ does not count expired and killed ones apart.
 
     Args:
         before: The queues at the poll before, in its order.
         facts: The numbers of this poll.
-        reported: The numbers beside them.
-        moves: (consumers,) Whether it acknowledged.
+        reported: The numbers that only OpenMQ has.
+        has_acknowledged: (consumers,) Whether it acknowledged since the poll before.
     """
     was_there = facts.queues.positions_in(before.index) >= 0
     before = before.reindexed(facts.queues)
     is_known = known_from_before(before, facts, reported, was_there)
-    d_removed = removed_since(before, facts, reported, moves, was_there)
+    d_removed = removed_since(before, facts, reported, has_acknowledged, was_there)
     d_added = np.nan_to_num(facts.d_added)
     zeros = np.zeros(len(is_known))
     return replace(
@@ -509,7 +538,10 @@ def consumers_as_counted(
 def known_from_before(
     before: OpenmqQueues, facts: Facts, reported: OpenmqFacts, was_there: Mask
 ) -> Mask:
-    """(queues,) Whether the queue is known from the poll before, and K has not fallen; a subscription has no K."""
+    """(queues,) Whether the queue is known from the poll before, and K has not fallen.
+
+    A subscription has no K: it is known if it was listed.
+    """
     has_fallen = reported.balanced & (reported.removed < before.removed)
     is_known = np.where(reported.balanced, facts.known, was_there)
     return is_known & ~has_fallen
@@ -519,20 +551,29 @@ def removed_since(
     before: OpenmqQueues,
     facts: Facts,
     reported: OpenmqFacts,
-    moves: Mask,
+    has_acknowledged: Mask,
     was_there: Mask,
 ) -> Column:
-    """(queues,) Messages that left since the poll before; of a subscription those that its consumers acknowledged."""
+    """(queues,) Messages that left since the poll before; for a subscription those that its consumers acknowledged.
+
+    Args:
+        before: The queues at the poll before, by the queues of this poll.
+        facts: The numbers of this poll.
+        reported: The numbers that only OpenMQ has.
+        has_acknowledged: (consumers,) Whether it acknowledged since the poll before.
+        was_there: (queues,) Whether the queue was listed at the poll before.
+    """
     left = np.maximum(facts.consumer.d_left, 0.0)
-    by_members = facts.of_queue(np.where(moves, left, 0.0))
+    by_consumers = facts.of_queue(np.where(has_acknowledged, left, 0.0))
     removed = np.nan_to_num(reported.removed - before.removed)
-    d_removed = np.where(reported.balanced, removed, by_members)
-    # Consumers of a subscription that came and went between two polls are known by what they left behind.
-    is_without_members = ~reported.balanced & (by_members == 0) & was_there
+    d_removed = np.where(reported.balanced, removed, by_consumers)
+    # A consumer of a subscription may come, acknowledge and go between two polls. The subscription has a new last
+    # acknowledgement then, and `removed` says by how many messages less all consumers buffer.
+    nothing_seen = ~reported.balanced & (by_consumers == 0) & was_there
     is_acknowledged = is_newer(reported.last_acknowledgement, before.acknowledged)
-    is_unseen = is_without_members & is_acknowledged
+    is_by_unseen_consumer = nothing_seen & is_acknowledged
     return np.where(
-        is_unseen,
+        is_by_unseen_consumer,
         np.maximum(removed, 0.0),
         d_removed,
     )
@@ -547,9 +588,10 @@ def is_newer(now: Column, before: Column) -> Mask:
 def acknowledged(
     last: Column, consumer: ConsumerFacts, *, watched: bool
 ) -> tuple[Mask, Column]:
-    """(consumers,) Whether the last acknowledgement is a new one, and when it was.
+    """(consumers,) Whether it acknowledged since the poll before, and when it last did.
 
-    A consumer that is new has begun with none.
+    The first acknowledgement of a consumer counts, too: when it came it had none. At the first poll of all nobody knows
+    how old it is.
 
     Args:
         last: (consumers,) The last acknowledgement up to the poll before.
@@ -557,36 +599,38 @@ def acknowledged(
         watched: Whether there was a poll before.
     """
     now = consumer.last_acknowledgement
-    moves = is_newer(now, last) if watched else now > last
-    return moves, np.fmax(last, now)
+    has_acknowledged = is_newer(now, last) if watched else now > last
+    return has_acknowledged, np.fmax(last, now)
 
 
-def moved_alike(facts: Facts, reported: OpenmqFacts) -> Mask:
-    """(consumers,) Whether as many messages left its queue as left the buffers of the queue's consumers, or more."""
+def queue_released_as_many(facts: Facts, reported: OpenmqFacts) -> Mask:
+    """(consumers,) Whether as many messages left its queue as left the buffers of the queue's consumers, or more.
+
+    If not, consumers gave messages back. A tenth more, and MARGIN, is an accident of when numbers were read.
+    """
     most_by_consumers = 1.1 * facts.d_settled + MARGIN
     matches = reported.balanced & (facts.d_left <= most_by_consumers)
-    # The queue of a consumer that is not known is at -1.
+    # A queue that is not known is at -1, and takes the last value.
     return np.append(matches, False)[facts.consumer.queue]
 
 
 def progress_of(
-    facts: Facts, moves: Mask, released_at: Column, last: Column
+    facts: Facts, has_acknowledged: Mask, released_at: Column, last: Column
 ) -> Progress:
-    """Return which consumers made progress.
+    """Return which consumers made progress: they acknowledged, or they released messages, and their queue as many.
 
-    The last acknowledgement is a new one; or the consumer released messages, and its queue as many. A limit discards
-    messages while a client buffers them: their acknowledgement then moves nothing.
+    An acknowledgement counts even if no message left: a limit may have removed the message while the client had it.
 
     Args:
         facts: As the rules expect them.
-        moves: (consumers,) Whether its last acknowledgement is a new one.
+        has_acknowledged: (consumers,) Whether it acknowledged since the poll before.
         released_at: (consumers,) When it released messages; NaN: it did not.
         last: (consumers,) When its last acknowledgement was.
     """
     consumer = facts.consumer
     releases = ~np.isnan(released_at) & ~consumer.new
     release = np.where(releases, released_at, facts.now)
-    is_committed = moves & ~(consumer.uncommitted > 0)
+    is_committed = has_acknowledged & ~(consumer.uncommitted > 0)
     settled_at = np.where(
         is_committed,
         np.fmin(last, facts.now),
@@ -594,14 +638,19 @@ def progress_of(
     )
     # Its buffer may have been filled long after its last acknowledgement: it counts from the poll that saw it.
     begun = np.full(len(consumer.index), facts.now)
-    return Progress(moves | releases, settled_at, begun)
+    return Progress(has_acknowledged | releases, settled_at, begun)
 
 
-def owed(debt: Column, facts: Facts, reported: OpenmqFacts) -> tuple[Column, Column]:
-    """(queues,) Debt after a poll, and the messages that came back.
+def debt_and_returned(
+    debt: Column, facts: Facts, reported: OpenmqFacts
+) -> tuple[Column, Column]:
+    """(queues,) The debt after a poll, and the messages that consumers gave back.
 
-    Messages that a limit removes while clients buffer them leave the clients later. They are owed until then, no more
-    than clients buffer, and do not come back when they leave. debt: (queues,) At the poll before.
+    Where more messages leave the queue than its consumers release, a limit removed the rest: a new debt. Where more
+    leave the consumers than the queue, they pay the debt first, as those do not come back to the queue; the rest was
+    given back. No more is owed than consumers buffer.
+
+    debt: (queues,) At the poll before.
     """
     is_counted = reported.balanced & facts.known
     back = np.where(
@@ -612,11 +661,12 @@ def owed(debt: Column, facts: Facts, reported: OpenmqFacts) -> tuple[Column, Col
     paid = np.minimum(np.maximum(back, 0.0), debt)
     new_debt = np.maximum(-back, 0.0)
     debt = np.minimum(debt - paid + new_debt, np.nan_to_num(facts.held))
-    return debt, np.where(
+    returned = np.where(
         back > 0,
         back - paid,
         back,
     )
+    return debt, returned
 
 
 def at_limit(facts: Facts, reported: OpenmqFacts) -> Mask:
@@ -626,9 +676,10 @@ def at_limit(facts: Facts, reported: OpenmqFacts) -> Mask:
 
 
 def near_limit(facts: Facts, reported: OpenmqFacts) -> Mask:
-    """(queues,) Whether the room is not more than what producers may still send before they have to wait.
+    """(queues,) Whether the destination has room for no more than its producers may send before they have to wait.
 
-    That is a batch for each of them: the limit shared by all producers that are allowed, 1 … 1000 messages.
+    Each may send a batch: OpenMQ divides the limit by the producers that are allowed, 100 where their number is not
+    limited, and makes a batch of 1 … 1000 messages of it.
     """
     is_limited = reported.max_producers > 0
     allowed = np.where(is_limited, reported.max_producers, 100.0)

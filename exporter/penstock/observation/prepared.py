@@ -1,6 +1,7 @@
 """Transactions that are prepared and wait for their manager, and messages that no consumer has (OpenMQ).
 
-A prepared transaction whose client is gone keeps its messages out of everybody's reach, over restarts of the broker.
+A transaction is prepared when its client has finished its part and only its manager may commit it. If the client is
+gone, it keeps its messages out of everybody's reach, even over restarts of the broker.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,7 +47,7 @@ class Prepared(RowState):
     listed: Sequence[PreparedTransaction] = unindexed(tuple)
     """The oldest first."""
     stuck: dict[str, tuple[float, float]] = unindexed(dict)
-    """By topic without consumers the messages that consumers are said to have, and since when there are any."""
+    """By topic without consumers the messages that the broker counts as delivered to some, and since when it does."""
     received: float = unindexed(lambda: np.nan)
     """Messages received in transactions of any state, NaN: not known."""
     in_doubt: float = unindexed(float)
@@ -80,7 +81,7 @@ class Prepared(RowState):
     def _stuck_since(
         self, topics: Mapping[str, float], now: float
     ) -> dict[str, tuple[float, float]]:
-        """Return the messages of each topic, and since when it has any."""
+        """Return the messages of each of these topics, and since when it has been one of them."""
         stuck = {}
         for name, messages in topics.items():
             before = self.stuck.get(name)
@@ -115,7 +116,7 @@ def list_prepared(
 
 
 def topics_with_nobody(snapshot: Snapshot) -> dict[str, float]:
-    """Return by topic the messages that consumers are said to have, where no consumer and no subscription is."""
+    """Return by topic the messages that the broker counts as delivered, where no consumer and no subscription is."""
     addresses = snapshot.addresses
     queues = snapshot.queues
     consumers = snapshot.consumers

@@ -1,4 +1,7 @@
-"""Since when each queue is as it is, and since when each consumer has settled nothing: conditions that last need it."""
+"""Since when each queue is as it is, and since when each consumer has settled nothing: conditions that last need it.
+
+A *gap* of a consumer is the time from one settlement to the next, or from when it got messages to the first.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,19 +14,21 @@ from penstock.core.windows import since
 from penstock.observation.facts import JUDGED, ConsumerFacts, Facts
 
 BATCH = 1.2 * 2**20
-"""Bytes that a Core client may receive before it sends acknowledgements (DUPS_OK); it counts others than the broker."""
+"""Bytes that a Core client may receive before it sends acknowledgements (DUPS_OK), with a fifth more than its window:
+client and broker do not count the same bytes of a message.
+"""
 CONVERTED = 512.0
 """Bytes that it may count more for a message that was sent by AMQP: it has properties which the broker derives."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueTimers(RowState):
-    """Per queue, times by the broker's clock; NaN where it is not so."""
+    """Times of each queue, by the broker's clock; NaN where the sentence is not true at the last poll."""
 
     BY = By.QUEUE
     STORED_AS = "span_"
     still: Column = column()
-    """Since when nothing is delivered and settled, although it might be."""
+    """Since when nothing is delivered or settled, although the queue is not paused and has a consumer."""
     ready: Column = column()
     """Since when messages are ready."""
     absent: Column = column()
@@ -45,11 +50,12 @@ class QueueTimers(RowState):
 
     @property
     def stuck(self) -> Column:
-        """(queues,) Since when none of the messages that are there is settled; NaN where some are."""
+        """(queues,) Since when messages are there and none is settled; NaN where that is not so."""
+        # The later time counts, and `maximum` is NaN where one of the two is.
         return np.maximum(self.unsettled, self.present)
 
     def were_read(self, queues: Mask) -> list[tuple[str, str]]:
-        """Return address and name of `read` queues, and of those of these queues that had a consumer."""
+        """Return address and name of the queues in `read`, and of these `queues` as far as they had a consumer."""
         rows = self.index.rows[queues & self.had_consumer]
         names = [(row.address, row.name) for row in rows if row.kind in JUDGED]
         return [*self.read, *names]
@@ -72,7 +78,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Unacked(RowState):
-    """Per consumer, times by the broker's clock; NaN where it is not so."""
+    """Times of each consumer, by the broker's clock; NaN where the sentence is not true at the last poll."""
 
     BY = By.CONSUMER
     STORED_AS = "hold_"
@@ -101,6 +107,7 @@ class Unacked(RowState):
         hold_since = since(consumers.holds, before.hold_since, progress.begun)
         settled = before.settled.copy()
         settled[settling] = progress.at[settling]
+        # A time that is missing does not count: a consumer that never settled anything waits since it has messages.
         unacked_since = np.fmax(settled, hold_since)
         is_new = np.isnan(before.seen_since)
         return Unacked(
@@ -141,11 +148,12 @@ def least_bytes(
 ) -> Column:
     """(consumers,) The fewest bytes that each ever settled at one poll, as a Core client may count them.
 
-    A message has the mean size of those that were buffered at this poll and at the one before.
+    These are the settled messages times their mean size, which is that of the messages buffered at this poll and at the
+    one before. Of the poll before the number follows: what is buffered now, and what left, less what was delivered.
     """
     left = consumers.d_left[settling]
-    buffered = 2 * consumers.held[settling]
-    buffered_at_both = buffered + left - consumers.d_delivered[settling]
+    twice_buffered = 2 * consumers.held[settling]
+    buffered_at_both = twice_buffered + left - consumers.d_delivered[settling]
     bytes_at_both = consumers.held_bytes[settling] + before.bytes[settling]
     message_bytes = bytes_at_both / np.fmax(buffered_at_both, 1.0) + CONVERTED
     least = before.least.copy()
@@ -154,11 +162,16 @@ def least_bytes(
 
 
 def progress_of(consumers: ConsumerFacts, now: float) -> Progress:
-    """Return which consumers made progress: more left the buffer than they acknowledged without committing."""
+    """Return which consumers made progress: more messages left the buffer than they acknowledged without a commit.
+
+    The broker's time of the last acknowledgement says when. With uncommitted messages it may be one of a transaction
+    that is open, so that the time of the poll counts.
+    """
     settles = consumers.d_left - consumers.d_uncommitted > 0
     size = len(consumers.held)
     settled_at = np.full(size, now)
     begun = np.full(size, now)
+    # Few consumers do something: only for these the times are computed.
     rows = np.flatnonzero(settles | consumers.holds)
     acknowledged = consumers.last_acknowledgement[rows]
     has_uncommitted = consumers.uncommitted[rows] > 0
@@ -167,8 +180,8 @@ def progress_of(consumers: ConsumerFacts, now: float) -> Progress:
         now,
         np.fmin(acknowledged, now),
     )
-    # Nothing happened since the later one of the two: a consumer that buffers messages now buffered them then. The
-    # clock may have been read before the rows.
+    # Nothing happened since the later one of the two: a consumer that buffers messages now buffered them then. It is
+    # not later than now, although the clock may have been read before the rows.
     last_event = np.fmax(acknowledged, consumers.last_delivery[rows])
     begun[rows] = np.fmin(last_event, now)
     return Progress(settles, settled_at, begun)

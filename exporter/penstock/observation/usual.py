@@ -1,4 +1,7 @@
-"""What is normal for each queue in the present hour of the week, as the rules read it; `learned.normal` makes it."""
+"""What is normal for each queue in the present hour of the week, as the rules read it; `learned.normal` makes it.
+
+The *pace* is the number of messages that one consumer settles in an hour; a *pause* is a time without new messages.
+"""
 
 from dataclasses import dataclass, field, replace
 
@@ -16,6 +19,10 @@ message; messages an hour and consumer; depth.
 HIGHS = 7
 SOME_WEEKS = 3
 """From so many weeks on it is known by how much weeks differ."""
+HOURS_DIFFER = 1.5
+"""An hour may have so many times the highest inflow of the weeks before, or the lowest divided by it."""
+DEVIATIONS = 3
+"""And so many standard deviations of messages that come by chance more or less: the square root of their number."""
 DAY = 86400.0
 """Seconds after which the best pace so far is conclusive."""
 WINDOWS = 20
@@ -52,7 +59,11 @@ class Expected(RowState):
     """Whether the rates are those of history."""
 
     def more_lenient(self, other: "Expected") -> "Expected":
-        """Return the more lenient limits of two hours that may be meant; NaN where one of the hours is not known."""
+        """Return for each limit the one of two hours that raises fewer conditions; NaN where one hour is not known.
+
+        It is for a day that may be as one or the other, such as a holiday: `maximum` and `minimum` keep NaN. Where it
+        is not sure which day it is, no rhythm can be broken.
+        """
         return replace(
             self,
             pause=np.maximum(self.pause, other.pause),
@@ -68,7 +79,7 @@ class Expected(RowState):
 def wider_range(
     low_and_high: NDArray[np.float64], other: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """(2, queues) The lower one of two lowest numbers, and the higher one of two highest."""
+    """(2, queues) The range of lowest and highest numbers that contains two such ranges."""
     low = np.minimum(low_and_high[0], other[0])
     high = np.maximum(low_and_high[1], other[1])
     return np.stack([low, high])
@@ -106,15 +117,19 @@ class Usual:
 
     @property
     def band(self) -> NDArray[np.float64]:
-        """(2, queues) Lowest and highest messages a second, between which 19 of 20 hours lie."""
+        """(2, queues) Lowest and highest messages a second, between which 19 of 20 hours lie.
+
+        They are the lowest and highest inflow of the weeks before, with a margin for each.
+        """
         low, high = self.expected.inflow
-        least = low / 1.5 - 3 * np.sqrt(low)
-        most = high * 1.5 + 3 * np.sqrt(high) + 3
+        least = low / HOURS_DIFFER - DEVIATIONS * np.sqrt(low)
+        # 3 messages more, for queues that get next to nothing.
+        most = high * HOURS_DIFFER + DEVIATIONS * np.sqrt(high) + 3
         return np.stack([np.maximum(least, 0.0), most]) / 3600
 
     @property
     def pause(self) -> Column:
-        """(queues,) Seconds of the longest pause at this hour; of all pauses while this hour is not known."""
+        """(queues,) Seconds of the longest pause at this hour; of all hours while this one is not known."""
         return np.where(
             self.expected.weeks > 0,
             self.expected.pause,
@@ -143,7 +158,10 @@ class Usual:
 
     @property
     def base(self) -> Column:
-        """(queues,) Seconds of a consumer for a message: the usual number, or the one of the best pace."""
+        """(queues,) Seconds of a consumer for a message: the learned number, or the one of the best pace.
+
+        The learned one needs a backlog, so that few queues have it. No message took less time than the best pace says.
+        """
         of_best_pace = 3600 / self.pace
         return np.where(
             self.windows >= WINDOWS,
@@ -157,17 +175,20 @@ class Usual:
         return self.service / self.base
 
     def known_for(self, now: float, seconds: float) -> Mask:
-        """(queues,) Whether the queue has been seen for so long, or is known from history."""
+        """(queues,) Whether the first message came so long ago, or the present hour is known from weeks before."""
         with np.errstate(invalid="ignore"):
             is_old = now - self.began >= seconds
         return np.asarray(is_old | (self.expected.weeks > 0))
 
 
 def unusual_share(highest: Column) -> Column:
-    """(queues,) The share above which a share is unusual; NaN where it is not known.
+    """(queues,) The share above which a share is unusual: twice the highest of 28 days; NaN where that is not known.
 
-    highest: (queues,) Thousandths + 1, the highest number of 28 days.
+    It is at least 5 % more than the highest, and always below 1: no more than 70 % of the rest is added.
+
+    highest: (queues,) The highest share, in thousandths + 1.
     """
     share = (highest - 1) / 1000
     largest_margin = 0.7 * (1 - share)
-    return share + np.clip(share, 0.05, largest_margin)
+    margin = np.clip(share, 0.05, largest_margin)
+    return share + margin
