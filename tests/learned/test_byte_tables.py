@@ -13,7 +13,7 @@ MONTH = WEEKS * HOURS
 
 def tables(*names: tuple[str, str]) -> ByteTables:
     """One kind of hours and one of days; the columns of the queues are 1, 2, ... everywhere."""
-    empty = ByteTables.of(1, 1).joined_by(names)
+    empty = ByteTables.of(1, 1).with_columns_for(names)
     numbers = np.arange(1, len(names) + 1, dtype=np.uint8)
     hours = np.broadcast_to(numbers, empty.hours.shape).copy()
     days = np.broadcast_to(numbers, empty.days.shape).copy()
@@ -62,7 +62,7 @@ def test_each_queue_has_a_column() -> None:
 
 
 def test_who_joins_gets_the_next_column_in_which_nothing_is_known() -> None:
-    more = tables(A, B).joined_by([B, C, C])
+    more = tables(A, B).with_columns_for([B, C, C])
     assert dict(more.names) == {A: 0, B: 1, C: 2}
     assert more.hours[0, 0, 0].tolist() == [1, 2, 0]
     assert more.days[0, 0].tolist() == [1, 2, 0]
@@ -72,9 +72,9 @@ def test_who_joins_gets_the_next_column_in_which_nothing_is_known() -> None:
 def test_room_is_made_for_an_eighth_more() -> None:
     names = [("address", str(number)) for number in range(16)]
     some = tables(*names)
-    one_more = some.joined_by([A])
+    one_more = some.with_columns_for([A])
     assert one_more.hours.shape[-1] == 18
-    assert one_more.joined_by([B]).hours is one_more.hours
+    assert one_more.with_columns_for([B]).hours is one_more.hours
     assert len(one_more.stored()[0]) == 17
 
 
@@ -99,7 +99,7 @@ def test_where_all_are_used_nothing_changes() -> None:
 
 
 def test_what_is_stored_is_restored() -> None:
-    made = tables(A, B).joined_by([C])
+    made = tables(A, B).with_columns_for([C])
     names, hours, days = made.stored()
     back = ByteTables.of(1, 1).restored(names, hours.ravel(), days.ravel())
     assert back.names == made.names
@@ -188,7 +188,9 @@ def test_after_28_days_without_any_only_this_one_is_known() -> None:
 def test_hours_are_moved_and_all_others_forgotten() -> None:
     made = tables(A)
     made.hours[0, 0, 5], made.hours[0, 1, 6] = 50, 60
-    moved = made.moved(np.array([5, WEEK + 6]), np.array([2 * WEEK + 7, MONTH + 8]))
+    moved = made.with_hours_moved(
+        np.array([5, WEEK + 6]), np.array([2 * WEEK + 7, MONTH + 8])
+    )
     assert moved.hours[0, 2, 7].tolist() == [50]
     assert moved.hours[0, 0, 8].tolist() == [60]
     assert np.count_nonzero(moved.hours) == 2
@@ -210,6 +212,6 @@ def test_the_highest_is_that_of_the_days_before() -> None:
     made.days[0, 3, 1], made.days[0, 4, 1] = 90, 80
     assert made.highest(DAYS + 3, np.array([1, 0, -1])).tolist() == [[80, 1, 0]]
     assert made.highest(5, np.array([1])).tolist() == [[90]]
-    assert ByteTables.of(1, 1).joined_by([A]).highest(5, np.array([0])).tolist() == [
-        [0]
-    ]
+    assert ByteTables.of(1, 1).with_columns_for([A]).highest(
+        5, np.array([0])
+    ).tolist() == [[0]]

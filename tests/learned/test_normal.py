@@ -102,7 +102,7 @@ def test_of_limits_history_counts_until_three_weeks_are_learned(
         **steady(1.0),
         "pause": np.where(hour - 4 * HOURS == BEFORE, 6 * HOUR, 60.0),
     }
-    own = FLOWS.joined_by([("q", "q")])
+    own = FLOWS.with_columns_for([("q", "q")])
     own.hours[:, (hour // HOURS - 1 - np.arange(weeks)) % 4] = packed(60.0)
     row = QueueRow(
         "q", "q", "anycast", True, False, "", QueueKind.USER, RingSource.NONE, "", ""
@@ -165,7 +165,7 @@ def test_a_gap_of_the_polls_teaches_nothing() -> None:
 def test_a_queue_that_is_gone_keeps_its_column_and_one_that_is_forgotten_gives_it_back() -> (
     None
 ):
-    tables = FLOWS.joined_by([("a", "a"), ("b", "b")])
+    tables = FLOWS.with_columns_for([("a", "a"), ("b", "b")])
     values = packed(np.full((3, 2), 100.0))
     tables = tables.with_hour(
         1000, tables.places([("a", "a"), ("b", "b")]), values, since=999

@@ -57,7 +57,7 @@ LINES = {
 
 def flows(table: Any = FLOWS, **weeks: list[float]) -> Any:
     """Of the queue: in this hour of the last weeks its `pause`, `inflow` and `outflow`, and the pause `before` it."""
-    made = table.joined_by([NAME])
+    made = table.with_columns_for([NAME])
     for name, numbers in weeks.items():
         line, hours_later = LINES[name]
         for week, number in enumerate(numbers):
@@ -155,7 +155,7 @@ def test_the_highest_is_of_the_days_before() -> None:
 
 
 def test_absences_of_this_hour_are_known_of_three_weeks() -> None:
-    away = ABSENCES.joined_by([NAME])
+    away = ABSENCES.with_columns_for([NAME])
     away.hours[0, :3, HOUR % HOURS - 1 : HOUR % HOURS + 2, 0] = packed(600)
     here = replace(knowing(pause=[1]), absences=away)
     assert here.expect(HOUR).absence[0] == pytest.approx(1.15 * rounded(600))
@@ -221,7 +221,7 @@ def polled(
     }
     address = SimpleNamespace(d_added=np.array([said.get("comes", 3.0)]))
     found: Any = SimpleNamespace(now=now, address=address, **columns)
-    return here.counted(found, step)
+    return here.with_counts(found, step)
 
 
 def arriving(**said: float) -> Normal:
@@ -309,7 +309,7 @@ def measured(here: Normal, **said: float) -> Normal:
         rate_out=np.array([0.1]), rate_in=np.array([2.0]), seconds=100.0
     )
     service: Any = SimpleNamespace(now=np.array([0.5]), pace=np.array([3.0]))
-    return here.measured(found, timers, activity, trend, service)
+    return here.with_highest_numbers(found, timers, activity, trend, service)
 
 
 def test_the_highest_of_five_minutes() -> None:
@@ -368,7 +368,7 @@ def of_hour(after: Normal, line: int) -> float:
 
 
 def test_an_hour_leaves_its_rates_and_its_pause() -> None:
-    after = ended().taught()
+    after = ended().with_hour_learned()
     assert of_hour(after, INFLOW) == rounded(7201)
     assert of_hour(after, OUTFLOW) == rounded(3601)
     assert of_hour(after, PAUSE) == rounded(50)
@@ -376,23 +376,25 @@ def test_an_hour_leaves_its_rates_and_its_pause() -> None:
 
 
 def test_a_pause_is_a_second_at_least() -> None:
-    assert of_hour(ended(pause=np.array([np.nan])).taught(), PAUSE) == 1
-    assert of_hour(ended(pause=np.array([0.1])).taught(), PAUSE) == 1
+    assert of_hour(ended(pause=np.array([np.nan])).with_hour_learned(), PAUSE) == 1
+    assert of_hour(ended(pause=np.array([0.1])).with_hour_learned(), PAUSE) == 1
 
 
 def test_an_absence_is_kept_of_those_that_are_away_for_long() -> None:
-    after = ended().taught()
+    after = ended().with_hour_learned()
     assert dict(after.absences.names) == {NAME: 0}
     assert unpacked(after.absences.hours[0, HOUR // HOURS % WEEKS, HOUR % HOURS])[
         0
     ] == rounded(400)
-    assert dict(ended(absent=np.array([300.0])).taught().absences.names) == {}
+    assert (
+        dict(ended(absent=np.array([300.0])).with_hour_learned().absences.names) == {}
+    )
 
 
 def test_the_day_has_its_highest() -> None:
     today = np.full((HIGHS, 1), np.nan)
     today[PEAK] = 77.0
-    after = ended(today=today).taught()
+    after = ended(today=today).with_hour_learned()
     assert unpacked(after.flows.days[PEAK, HOUR // 24 % 28])[0] == rounded(77)
 
 
@@ -411,7 +413,9 @@ def test_the_error_is_a_mean_of_many_hours(
     guess = 7201 / np.e - 1
     guesses = np.array([[guess], [np.nan]])
     here = ended(hours=np.array([hours]), errors=np.array([[errors], [0.3]]))
-    after = replace(here, expected=replace(here.expected, guesses=guesses)).taught()
+    after = replace(
+        here, expected=replace(here.expected, guesses=guesses)
+    ).with_hour_learned()
     np.testing.assert_allclose(after.errors[:, 0], [expected_error, 0.3])
     assert after.hours.tolist() == [hours + 1]
 
@@ -420,6 +424,6 @@ def test_without_a_guess_there_is_no_error() -> None:
     here = ended(hours=np.array([5.0]), errors=np.array([[0.5], [0.3]]))
     after = replace(
         here, expected=replace(here.expected, guesses=np.full((2, 1), np.nan))
-    ).taught()
+    ).with_hour_learned()
     assert after.errors[:, 0].tolist() == [0.5, 0.3]
     assert after.hours.tolist() == [5]

@@ -189,7 +189,7 @@ def test_who_comes_no_more_is_forgotten(seconds: float, kept: bool) -> None:
 def test_not_at_each_poll(seconds: float, swept: bool) -> None:
     once = arrivals(ConsumerArrivals(), [0], [True])
     assert once.swept == NOW
-    later = once.swept_at(NOW + seconds)
+    later = once.without_idle_clients(NOW + seconds)
     assert (later is not once) is swept
 
 

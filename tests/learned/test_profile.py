@@ -4,7 +4,7 @@ import numpy as np
 
 from penstock.learned.byte_tables import DAYS, WEEKS, packed
 from penstock.learned.normal import ABSENCES, FLOWS, LONG_ABSENCE
-from penstock.learned.profile import COLUMNS, QueueProfile, by_broker, together
+from penstock.learned.profile import COLUMNS, QueueProfile, broker_profile, by_broker
 from penstock.settings.calendar import HOURS
 
 HIGHS = len(FLOWS.days)
@@ -25,7 +25,7 @@ A, B, C = (("address", name) for name in "abc")
 
 
 def test_the_flows_of_each_queue_are_in_its_column() -> None:
-    made = together({A: profile(7), B: profile(9)})
+    made = broker_profile({A: profile(7), B: profile(9)})
     assert dict(made.flows.names) == {A: 0, B: 1}
     assert made.flows.hours.shape == (*FLOWS.hours.shape[:-1], 2)
     assert made.flows.days.shape == (*FLOWS.days.shape[:-1], 2)
@@ -34,14 +34,14 @@ def test_the_flows_of_each_queue_are_in_its_column() -> None:
 
 
 def test_service_times_are_by_queue() -> None:
-    assert together({A: profile(7), B: profile(9)}).service.tolist() == [
+    assert broker_profile({A: profile(7), B: profile(9)}).service.tolist() == [
         [7, 9],
         [70, 90],
     ]
 
 
 def test_only_queues_that_are_away_for_long_have_a_column_of_absences() -> None:
-    made = together(
+    made = broker_profile(
         {
             A: profile(7, absence=LONG),
             B: profile(9, absence=SHORT),
@@ -56,7 +56,7 @@ def test_only_queues_that_are_away_for_long_have_a_column_of_absences() -> None:
 
 def test_weeks_are_the_most_of_any_queue() -> None:
     assert (
-        together(
+        broker_profile(
             {A: profile(7, weeks=2), B: profile(9, weeks=4), C: profile(9, weeks=1)}
         ).weeks
         == 4
@@ -75,4 +75,4 @@ def test_each_broker_has_its_own_queues() -> None:
 
 def test_a_service_time_may_be_unknown() -> None:
     without = QueueProfile(profile(7).hours, profile(7).days, 1)
-    np.testing.assert_equal(together({A: without}).service, [[np.nan], [0.0]])
+    np.testing.assert_equal(broker_profile({A: without}).service, [[np.nan], [0.0]])

@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 
 from penstock.core.table import Index
-from penstock.learned.service import DEEP, LOW, SECONDS, STEP, ServiceTime, working_consumers
+from penstock.learned.service import (
+    DEEP,
+    LOW,
+    SECONDS,
+    STEP,
+    ServiceTime,
+    working_consumers,
+)
 
 POLL = 15.0
 BEGIN = 1000.0

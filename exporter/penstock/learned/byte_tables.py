@@ -97,7 +97,7 @@ class ByteTables:
         columns = (self.names.get(name, -1) for name in names)
         return np.fromiter(columns, np.intp)
 
-    def joined_by(self, names: Sequence[QueueName]) -> "ByteTables":
+    def with_columns_for(self, names: Sequence[QueueName]) -> "ByteTables":
         """Return the tables with columns for these queues too; a new column knows nothing."""
         columns = dict(self.names)
         for name in names:
@@ -169,7 +169,7 @@ class ByteTables:
         days[:, day % DAYS, columns] = values
         return replace(self, days=days)
 
-    def moved(
+    def with_hours_moved(
         self, before: NDArray[np.int64], after: NDArray[np.int64]
     ) -> "ByteTables":
         """Return the tables with the numbers of the hours `before` at the hours `after`, and 0 at all others.

@@ -469,7 +469,13 @@ class Churn(RowState):
     crash_loops: CrashLoops = unindexed(CrashLoops)
 
     def advance(self, poll: RuleInputs, seen: Seen, unacked_before: Unacked) -> "Churn":
-        """Return the state after a poll. seen, unacked_before: at the poll before."""
+        """Return the state after a poll: streaks, departures and crash loops.
+
+        Args:
+            poll: The poll.
+            seen: The numbers of the poll before.
+            unacked_before: Since when consumers had settled nothing, at the poll before.
+        """
         facts = poll.found
         lasting, ended = self._lasting(facts)
         departed = departed_consumers(facts, self.clients, seen)

@@ -138,8 +138,8 @@ class Profile(NamedTuple):
         before = hours[is_work]
         after = wall_clock[is_work]
         return self._replace(
-            flows=self.flows.moved(before, after),
-            absences=self.absences.moved(before, after),
+            flows=self.flows.with_hours_moved(before, after),
+            absences=self.absences.with_hours_moved(before, after),
         )
 
 
@@ -209,14 +209,14 @@ class Normal(RowState):
         hour = calendar.hour(facts.now)
         fresh = facts.queues.new_since(self.index)
         normal = self.reindexed(facts.queues, facts.known)
-        normal = normal.placed(facts, fresh)
+        normal = normal.with_places(facts, fresh)
         if hour > normal.hour:
             normal = normal.in_new_hour(facts.now, hour, calendar)
         normal = normal.with_expected_of(facts.queues, fresh, hour, calendar)
         if is_gap(facts, step, calendar):
             return normal.after_gap(facts.now, step)
-        counted = normal.counted(facts, step)
-        return counted.measured(facts, timers, activity, trend, service)
+        counted = normal.with_counts(facts, step)
+        return counted.with_highest_numbers(facts, timers, activity, trend, service)
 
     def in_new_hour(self, now: float, hour: int, calendar: Calendar) -> "Normal":
         """Return the state at the first poll of an hour; at the first of all, with the history by the wall clock."""
@@ -227,7 +227,7 @@ class Normal(RowState):
             normal = replace(self, past=past)
         holiday_end = calendar.last_holiday(now)
         normal = replace(normal, holiday_end=holiday_end)
-        return normal.closed(hour, calendar)
+        return normal.with_hour_closed(hour, calendar)
 
     def with_expected_of(
         self, queues: Index[QueueRow], fresh: Positions, hour: int, calendar: Calendar
@@ -257,21 +257,21 @@ class Normal(RowState):
             gap=now,
         )
 
-    def placed(self, facts: Facts, fresh: Positions) -> "Normal":
+    def with_places(self, facts: Facts, fresh: Positions) -> "Normal":
         """Return the state with places in the tables for the queues that need one.
 
         These are followed queues that get their first message, and `fresh` ones that are known from before. Queues that
         never get a message need none, and those of the broker and of single clients are not followed.
         """
-        returned = self.returned(facts.queues, fresh)
+        known_by_name = self.known_by_name(facts.queues, fresh)
         is_followed_queue = facts.queues.column("followed", is_followed) > 0
         is_active = facts.known & (facts.d_added > 0) & is_followed_queue
         active = np.flatnonzero(is_active & (self.place < 0))
-        if not returned and not len(active):
+        if not known_by_name and not len(active):
             return self
-        new = np.union1d(active, np.array(returned, np.intp))
+        new = np.union1d(active, np.array(known_by_name, np.intp))
         names = [name_of(row) for row in facts.queues.rows[new]]
-        flows = self.flows.joined_by(names)
+        flows = self.flows.with_columns_for(names)
         place = self.place.copy()
         arrival = self.arrival.copy()
         place[new] = flows.places(names)
@@ -282,7 +282,7 @@ class Normal(RowState):
         )
         return replace(self, flows=flows, place=place, arrival=arrival)
 
-    def returned(self, queues: Index[QueueRow], fresh: Positions) -> list[int]:
+    def known_by_name(self, queues: Index[QueueRow], fresh: Positions) -> list[int]:
         """Return the positions of the queues without a place that the tables or history know by name.
 
         Only `fresh` queues are looked up; at the first poll, and after a new history, all queues are.
@@ -299,7 +299,7 @@ class Normal(RowState):
             or name_of(rows[position]) in history_names
         ]
 
-    def counted(self, facts: Facts, step: float) -> "Normal":
+    def with_counts(self, facts: Facts, step: float) -> "Normal":
         """Return the state with the messages that came and left since the poll before, `step` seconds ago.
 
         A message that came ends the pause, and sets the clock of the missing messages back to 0. A message for another
@@ -343,7 +343,7 @@ class Normal(RowState):
         today[CLOCK] = np.fmax(today[CLOCK], missed)
         return today
 
-    def measured(
+    def with_highest_numbers(
         self,
         facts: Facts,
         timers: QueueTimers,
@@ -443,7 +443,7 @@ class Normal(RowState):
 
     # --- at the end of an hour
 
-    def closed(self, hour: int, calendar: Calendar) -> "Normal":
+    def with_hour_closed(self, hour: int, calendar: Calendar) -> "Normal":
         """Return the state with the last hour learned, and with what is expected in the `hour` that begins.
 
         At the first poll of a day the highest numbers of the day begin again, and queues that are gone are forgotten.
@@ -452,7 +452,7 @@ class Normal(RowState):
         day = hour // 24
         last_day = max(normal.hour, normal.told) // 24
         if day != last_day:
-            normal = normal.forgetting()
+            normal = normal.without_unused_queues()
             normal = replace(normal, today=np.full_like(normal.today, np.nan))
         size = len(normal.index)
         return replace(
@@ -522,7 +522,7 @@ class Normal(RowState):
         """
         long_absent = np.flatnonzero(self.absent > LONG_ABSENCE)
         names = [name_of(row) for row in self.index.rows[long_absent]]
-        absences = self.absences.joined_by(names)
+        absences = self.absences.with_columns_for(names)
         if not absences.names:
             return absences
         places = absences.places(self.queue_names())
@@ -565,7 +565,7 @@ class Normal(RowState):
             mean,
         )
 
-    def forgetting(self) -> "Normal":
+    def without_unused_queues(self) -> "Normal":
         """Return the state without queues that are gone and have no numbers any more, or are too many."""
         names = self.queue_names()
         capacity = dormant_capacity(self.capacity, len(self.index))
@@ -600,11 +600,13 @@ class Normal(RowState):
         return numbers.expected(self.index)
 
     def learned_numbers(self, hour: int) -> "HourNumbers":
-        """Return the numbers of this hour of the week that the agent has learned."""
+        """Return the numbers of this hour of the week that the agent has learned, without those of the hour before.
+
+        A pause that goes on since then would allow itself: the hour before counts only in earlier weeks.
+        """
         size = len(self.index)
         flows = self.flows.around(hour, self.place)
         absences = self.absences.around(hour, self.absence_places())
-        # A pause that goes on since the hour before would allow itself: the hour before counts only in earlier weeks.
         week = (hour - 1) // HOURS % WEEKS
         flows[:, week, 0] = 0
         absences[:, week, 0] = 0
@@ -693,7 +695,10 @@ class HourNumbers:
     service: Matrix
 
     def expected(self, index: Index[QueueRow]) -> Expected:
-        """Return what is normal by these numbers."""
+        """Return what is normal by these numbers: the limits that rules compare with.
+
+        The lowest inflow is also the speed of the clock of missing messages.
+        """
         # The tables have 1 more than the messages.
         low = unpacked(lowest(self.rates)) - 1
         high = unpacked(self.rates.max(axis=1)) - 1

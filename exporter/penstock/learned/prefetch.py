@@ -50,7 +50,7 @@ class ConsumerArrivals:
         self, facts: Facts, clients: Grouping[ClientSeries]
     ) -> "ConsumerArrivals":
         """Return the arrivals after a poll: the clients are counted of which half or more of the consumers are new."""
-        recent = self.swept_at(facts.now)
+        recent = self.without_idle_clients(facts.now)
         new = new_consumers(facts, clients)
         if not len(new):
             return recent
@@ -66,11 +66,11 @@ class ConsumerArrivals:
         )
         consumers, arrived = counts[:2]
         are_mostly_new = 2 * arrived >= consumers
-        return recent.counted(
+        return recent.with_counts(
             clients, members[are_mostly_new], counts[:, are_mostly_new], facts.now
         )
 
-    def swept_at(self, now: float) -> "ConsumerArrivals":
+    def without_idle_clients(self, now: float) -> "ConsumerArrivals":
         """Return the arrivals without clients that had no new consumer for long; they are looked for once a minute."""
         if now - self.swept <= SWEEP_SECONDS:
             return self
@@ -82,7 +82,7 @@ class ConsumerArrivals:
             swept=now,
         )
 
-    def counted(
+    def with_counts(
         self,
         clients: Grouping[ClientSeries],
         members: Positions,
@@ -99,7 +99,7 @@ class ConsumerArrivals:
             counts: (SEEN … POLLS, members) What to add.
             now: When the poll was.
         """
-        joined = self.joined_by(clients, members, now)
+        joined = self.with_clients(clients, members, now)
         rows = positions(joined.keys, clients.index.keys[members])
         is_followed = rows >= 0
         rows = rows[is_followed]
@@ -111,7 +111,7 @@ class ConsumerArrivals:
         numbers[LAST, rows] = now
         return replace(joined, numbers=numbers)
 
-    def joined_by(
+    def with_clients(
         self, clients: Grouping[ClientSeries], members: Positions, now: float
     ) -> "ConsumerArrivals":
         """Return the arrivals with these clients followed too, as far as there is room; without counts yet."""
@@ -152,7 +152,7 @@ def new_consumers(facts: Facts, clients: Grouping[ClientSeries]) -> Positions:
 def consumers_of(
     clients: Grouping[ClientSeries], members: Positions
 ) -> NDArray[np.intp]:
-    """(members,) How many consumers each of these clients has."""
+    """(members,) How many consumers each of these clients has now, new ones included."""
     # Consumers of hidden clients have the member -1: they are counted at place 0.
     counts = np.bincount(clients.member + 1)
     return counts[members + 1]
@@ -203,7 +203,7 @@ class PrefetchEstimate:
     def advance(
         self, facts: Facts, clients: Grouping[ClientSeries]
     ) -> "PrefetchEstimate":
-        """Return the estimates after a poll."""
+        """Return the estimates after a poll: buffers of clients, depths of queues and arrivals of consumers."""
         depths = self.queues.reindexed(facts.queues)
         deepest = np.fmax(depths.deepest, facts.messages)
         return PrefetchEstimate(

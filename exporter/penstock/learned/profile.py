@@ -38,10 +38,10 @@ def by_broker(
     brokers: dict[str, dict[QueueName, QueueProfile]] = {}
     for broker, name, queue in queues:
         brokers.setdefault(broker, {})[name] = queue
-    return {broker: together(profiles) for broker, profiles in brokers.items()}
+    return {broker: broker_profile(profiles) for broker, profiles in brokers.items()}
 
 
-def together(queues: Mapping[QueueName, QueueProfile]) -> Profile:
+def broker_profile(queues: Mapping[QueueName, QueueProfile]) -> Profile:
     """Return the profile of a broker, made of the profiles of its queues: the queues become the columns of tables."""
     names = [*queues]
     profiles = [*queues.values()]

@@ -154,7 +154,7 @@ class Takers(NamedTuple):
 
 
 def takers_of(facts: Facts) -> Takers:
-    """Return which consumers could take messages."""
+    """Return which consumers could take messages at this poll, which buffer some, and for which some are ready."""
     consumer = facts.consumer
     return Takers(
         takes=(consumer.queue >= 0) & ~consumer.selective,
@@ -237,7 +237,7 @@ class ServiceRate(RowState):
     """The highest rate."""
 
     def advance(self, facts: Facts, step: float) -> "ServiceRate":
-        """Return the rates after a poll. step: seconds since the poll before."""
+        """Return the rates after a poll; they are 0 at the first one. step: seconds since the poll before."""
         index = facts.consumer.index
         before = self.reindexed(index)
         rates = np.empty((RATE_POLLS, len(index)), np.float32)

@@ -154,7 +154,10 @@ def service_seconds(totals: Matrix) -> Column:
 
 
 def pace_of(window: Window, now: float) -> Column:
-    """(queues,) Messages a second and consumer over the window; NaN where too few were settled."""
+    """(queues,) Messages a second and consumer over the window, with a backlog or without.
+
+    NaN where too few were settled, and until the window is long enough.
+    """
     consumer_seconds = window.totals[ALL]
     settled = window.totals[SETTLED]
     is_covered = now - window.samples[0].begin >= BUSY * SECONDS

@@ -146,7 +146,7 @@ class LearnedTimeout(RowState):
             self.q98[row] = learned.q98
 
     def histograms(self, rows: Positions) -> Histogram:
-        """(rows, BINS) The histograms of some rows."""
+        """(rows, BINS) The histograms of some rows with all bins; 0 for a row that has none."""
         slot = self.slot[rows]
         has_slot = slot >= 0
         bins_in_use = self.weights.shape[1]
@@ -542,7 +542,10 @@ def learn_waits(
 
 
 def ended_absences(before: QueueTimers, facts: Facts, previous: float) -> Column:
-    """(queues,) Seconds of the absence of consumers that ended at this poll; NaN where none did."""
+    """(queues,) Seconds of the absence of consumers that ended at this poll; NaN where none did.
+
+    An absence begins when messages wait and no consumer is there, and ends with a consumer, or with a settled message.
+    """
     # The poll before must have seen the absence: a time between two polls is none.
     was_absent = (before.absent < previous) & ~np.isnan(before.ready)
     # Before the first consumer of all came, the queue was not without one: it was new.
@@ -691,7 +694,10 @@ def eager_patience(
 
 
 def consumer_patience(groups: Groups, facts: Facts, of_clients: Column) -> Column:
-    """(consumers,) Stall threshold in seconds; NaN for hidden consumers, and for those of the broker's own queues."""
+    """(consumers,) The stall threshold of its client, seconds; NaN for a hidden one, and on queues of the broker.
+
+    of_clients: (clients,) The stall thresholds.
+    """
     queues = facts.queues
     is_judged_queue = queues.column("consumers judged", lambda row: row.kind in JUDGED)
     is_judged = facts.consumer.at_queue(is_judged_queue > 0, np.False_)
@@ -702,7 +708,7 @@ def consumer_patience(groups: Groups, facts: Facts, of_clients: Column) -> Colum
 
 
 def queue_patience(facts: Facts, per_consumer: Column, constants: Constants) -> Column:
-    """(queues,) The longest stall threshold of the queue's consumers, the cold one where it has none; seconds."""
+    """(queues,) The longest stall threshold of the queue's consumers, seconds; the cold one where none is judged."""
     thresholds = put(
         per_consumer,
         np.isnan(per_consumer),

@@ -170,7 +170,7 @@ class WarmUp:
         )
 
     def _is_recent(self, now: float) -> bool:
-        """Return whether the last poll, perhaps of an earlier process, is not longer ago than a few polls."""
+        """Return whether the last judged poll, perhaps of an earlier process, is not too long ago: see RECENT."""
         if not self.stamps:
             return False
         *_, last = self.stamps

@@ -114,7 +114,7 @@ class Buffers(RowState):
     """(LEAST … PROVEN, places) The numbers of each."""
 
     def advance(self, facts: Facts) -> "Buffers":
-        """Return the state after a poll."""
+        """Return the state after a poll; now and then it closes windows, for all consumers at once."""
         followed = self.following(facts, facts.consumer.holding)
         step = 0.0 if np.isnan(self.now) else facts.now - self.now
         message_left = count_poll(followed.rows, facts, followed.at, step)
@@ -125,7 +125,7 @@ class Buffers(RowState):
         seconds_since_turn = facts.now - self.turned
         if seconds_since_turn < shortest:
             return followed
-        return followed.closed(shortest)
+        return followed.with_windows_closed(shortest)
 
     def following(self, facts: Facts, consumers: Positions) -> "Buffers":
         """Return the state that follows these consumers, with `rows` that may be written to.
@@ -165,7 +165,7 @@ class Buffers(RowState):
             rows=rows,
         )
 
-    def closed(self, shortest: float) -> "Buffers":
+    def with_windows_closed(self, shortest: float) -> "Buffers":
         """Return the state with the open windows closed that are long enough.
 
         shortest: Seconds of the shortest window. The one of a consumer that seldom acknowledges is longer.
@@ -354,7 +354,7 @@ def close(windows: Numbers, rows: Numbers, places: Positions) -> None:
 
 
 def join_pairs(windows: Numbers, rows: Numbers, places: Positions) -> None:
-    """Make three windows of twice the width of the six closed ones at these places."""
+    """Make three windows of the six closed ones at these places, each of twice the width."""
     half = WINDOWS // 2
     # (lines, windows, places) becomes (lines, pairs, 2, places): the two of a pair are neighbours.
     pairs = windows[:, :, places].reshape(

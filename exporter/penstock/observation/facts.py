@@ -92,9 +92,9 @@ class AddressJoin:
     def advance(
         self, queues: Index[QueueRow], addresses: Table[AddressRow] | None
     ) -> "AddressJoin":
-        """Return the join of the next poll."""
+        """Return the join of the next poll; this very one where both listings have the same rows as before."""
         index = None if addresses is None else addresses.index
-        # The same index object is used for as long as a listing has the same rows.
+        # A listing with the same rows keeps its index object.
         if queues is self.queues and index is self.addresses:
             return self
         names = [] if index is None else [row.name for row in index]
@@ -186,11 +186,11 @@ class Times:
 
     def settling(self, constants: Constants) -> bool:
         """Return whether the broker started so shortly ago that clients may still be on their way back."""
-        # The comparison of a start that is not known is False.
-        return bool(
-            self.now - self.started
-            < max(constants.after_restart, 4 * max(0.0, self.interval))
-        )
+        # Clients need some time, and rules some polls. An interval of NaN counts as 0.
+        some_polls = 4 * max(0.0, self.interval)
+        longest = max(constants.after_restart, some_polls)
+        # A start that is not known is NaN, which is not less.
+        return bool(self.now - self.started < longest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -432,7 +432,11 @@ class Gone:
 def facts(
     before: Seen, snapshot: Snapshot, constants: Constants
 ) -> tuple[Seen, Facts] | None:
-    """Return the state after a poll, and its facts; None when a part that the rules need is missing in the snapshot."""
+    """Return the state after a poll, and its facts; None when a part that the rules need is missing in the snapshot.
+
+    The state is what the next poll is compared with. A broker that started again counts from 0: it is compared with
+    nothing.
+    """
     queues = snapshot.queues
     consumers = snapshot.consumers
     broker = snapshot.broker
@@ -445,7 +449,6 @@ def facts(
     )
     times = replace(times, read=times.now + seconds_of_reading(snapshot))
     if times.restarted:
-        # Another process counts from 0.
         before = Seen()
     changes = queue_changes(before.queues, queues, broker.kind)
     queue_of = before.queue_of.advance(
@@ -502,7 +505,7 @@ def was_there_before(
 def address_facts(
     join: AddressJoin, addresses: Table[AddressRow] | None, changes: "QueueChanges"
 ) -> AddressFacts:
-    """Return the numbers of the addresses, by queue."""
+    """Return the numbers of each queue's address; an address with several queues is there several times."""
     d_added = or_zero(changes.changes[ADDED])
     return AddressFacts(
         paging=join.by_queue(addresses, "paging"),
@@ -528,7 +531,7 @@ def facts_of_poll(
     address: AddressFacts,
     consumer: ConsumerFacts,
 ) -> Facts:
-    """Return the facts; `apart`, `settling` and `counted` are left for the caller to set."""
+    """Return the facts of a poll as far as its tables show them; `apart`, `settling` and `counted` are set later."""
     size = len(queues)
     added, settled, expired, killed, scheduled_now, messages = changes.numbers
     d_added, d_settled, d_expired, d_killed, d_scheduled, _ = changes.changes
@@ -681,7 +684,7 @@ class QueueChanges(NamedTuple):
 def queue_changes(
     before: SeenQueues, queues: Table[QueueRow], kind: BrokerKind
 ) -> QueueChanges:
-    """Return the numbers of all queues and their changes; a counter that fell makes the queue an unknown one."""
+    """Return the numbers of all queues and their changes; a queue of which a counter fell is not known from before."""
     numbers = queue_numbers(queues, kind)
     past = before.reindexed(queues.index).numbers
     # A counter that fell: a new life of the queue, or an operator set it back.
@@ -833,7 +836,10 @@ def or_zero(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def gone(before: Seen, consumers: Index[ConsumerRow], join: Join) -> Gone:
-    """Return the consumers that were listed at the poll before and are not now. join: the queue of each listed one."""
+    """Return the consumers that were listed at the poll before and are not now.
+
+    join: The queue of each consumer that is listed now; it also finds queues by their keys.
+    """
     previous = before.consumers.index
     queues = before.queues.index
     # The last place is for consumers that are new: their position in the listing before is -1.

@@ -30,13 +30,13 @@ class Measures(RowState):
     """The measures of this poll, by name."""
 
     def advance(self, poll: RuleInputs) -> "Measures":
-        """Return the measures of a poll."""
+        """Return the measures of a poll, by name, as the metrics have them."""
         facts = poll.found
         before = self.reindexed(facts.queues, facts.known)
         is_oversize = (facts.ready > facts.ring) & ~is_paging(poll)
         columns = ring_measures(poll) | {
             "lost_by_consumer": poll.evictions.by_consumers,
-            "evicted": evicted(poll),
+            "evicted": evicted_messages(poll),
             "drain": drain_seconds(poll),
             "imbalance": imbalance(poll),
         }
@@ -69,7 +69,7 @@ def ring_measures(poll: RuleInputs) -> dict[str, Column]:
     }
 
 
-def evicted(poll: RuleInputs) -> Column:
+def evicted_messages(poll: RuleInputs) -> Column:
     """(queues,) Messages that a ring evicted, or that a full OpenMQ queue removed; NaN: neither is possible."""
     openmq = poll.openmq
     if openmq is None or openmq.said is None:

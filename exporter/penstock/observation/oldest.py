@@ -213,8 +213,8 @@ class Oldest(RowState):
         )
         has_messages = facts.messages > 0
         latest = by_order_of_arrival(poll, arrivals)
-        latest = np.fmin(latest, in_hand_since(poll))
-        sent = next_in_line(poll)
+        latest = np.fmin(latest, buffered_since(poll))
+        sent = next_message_sent_at(poll)
         # A message that is there came after the queue was empty: its sender's clock is wrong.
         sent = np.where(
             sent < empty_at,
@@ -247,16 +247,20 @@ def is_empty(poll: RuleInputs) -> Mask:
 
 
 def by_order_of_arrival(poll: RuleInputs, arrivals: Arrivals) -> Column:
-    """(queues,) When the oldest message had come if messages left in the order in which they came; NaN: not known."""
+    """(queues,) By when the oldest message had come, if messages leave in the order in which they came; NaN: not known.
+
+    Of `added` messages the last ones are still there, as many as the queue has: the oldest is the first of them. If
+    messages leave in another order it came earlier.
+    """
     facts = poll.found
     latest = np.full(len(facts.queues), np.nan)
-    rows = np.flatnonzero((facts.messages > 0) & numbered(poll))
+    rows = np.flatnonzero((facts.messages > 0) & oldest_is_counted(poll))
     oldest_number = facts.added[rows] - facts.messages[rows] + 1
     latest[rows] = arrivals.came_by(oldest_number, rows)
     return latest
 
 
-def numbered(poll: RuleInputs) -> Mask:
+def oldest_is_counted(poll: RuleInputs) -> Mask:
     """(queues,) Whether the oldest message has the number that follows from counters, or a lower one.
 
     It has not in a queue that keeps acknowledged messages or replaces messages, nor where scheduled messages become
@@ -268,7 +272,7 @@ def numbered(poll: RuleInputs) -> Mask:
     return is_plain if openmq is None else is_plain & openmq.balanced
 
 
-def in_hand_since(poll: RuleInputs) -> Column:
+def buffered_since(poll: RuleInputs) -> Column:
     """(queues,) The earliest time since which no message left a consumer's buffer; NaN where there is none.
 
     The messages that it buffered then are still there, so that the oldest message of the queue came before.
@@ -294,7 +298,7 @@ def in_hand_since(poll: RuleInputs) -> Column:
     return since
 
 
-def next_in_line(poll: RuleInputs) -> Column:
+def next_message_sent_at(poll: RuleInputs) -> Column:
     """(queues,) When the next message to be delivered was sent, by its sender's clock; only OpenMQ shows it.
 
     The oldest ready message is no younger. NaN where it is not known, and where it is in the future: then the sender's

@@ -419,11 +419,14 @@ class Openmq:
     def advance(
         self, facts: Facts, snapshot: Snapshot, join: AddressJoin
     ) -> tuple["Openmq", Facts, Progress]:
-        """Return the state after a poll, the facts as the rules expect them, and which consumers made progress."""
+        """Return the state after a poll, the facts as the rules expect them, and which consumers made progress.
+
+        A broker that started again is compared with nothing; only prepared transactions outlive it.
+        """
         reported = openmq_facts(snapshot, facts, join)
         before = Openmq() if facts.restarted else self
         consumers = before.consumers.reindexed(facts.consumer.index)
-        has_acknowledged, last = acknowledged(
+        has_acknowledged, last = new_acknowledgements(
             consumers.last,
             facts.consumer,
             watched=len(before.queues.index) > 0,
@@ -526,7 +529,10 @@ def as_counted(
 def consumers_as_counted(
     consumer: ConsumerFacts, reported: OpenmqFacts
 ) -> ConsumerFacts:
-    """Return the consumers' numbers with their uncommitted acknowledgements; a C that falls brings nothing back."""
+    """Return the consumers' numbers with their uncommitted acknowledgements.
+
+    A C that falls is an accident of reading: no message comes back into a buffer.
+    """
     return replace(
         consumer,
         uncommitted=reported.uncommitted,
@@ -585,7 +591,7 @@ def is_newer(now: Column, before: Column) -> Mask:
     return (now > before) | is_first
 
 
-def acknowledged(
+def new_acknowledgements(
     last: Column, consumer: ConsumerFacts, *, watched: bool
 ) -> tuple[Mask, Column]:
     """(consumers,) Whether it acknowledged since the poll before, and when it last did.

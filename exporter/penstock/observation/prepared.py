@@ -56,7 +56,7 @@ class Prepared(RowState):
     """Those of them whose client is gone."""
 
     def advance(self, facts: Facts, snapshot: Snapshot) -> "Prepared":
-        """Return the state after a poll."""
+        """Return the state after a poll; without a list of transactions only the topics are known."""
         stuck = self._stuck_since(topics_with_nobody(snapshot), facts.now)
         transactions = snapshot.transactions
         if transactions is None:
@@ -98,7 +98,7 @@ def is_listing_of_this_poll(snapshot: Snapshot) -> bool:
 def list_prepared(
     transactions: Table[TransactionRow], is_prepared: Mask, prepared_since: Column
 ) -> list[PreparedTransaction]:
-    """Return the prepared transactions, the oldest first."""
+    """Return the prepared transactions, the one that began first at the front."""
     sent = or_zero(transactions["messages"])
     received = or_zero(transactions["acknowledgements"])
     created = transactions["created"]

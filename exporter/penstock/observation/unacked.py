@@ -100,7 +100,10 @@ class Unacked(RowState):
     """Since when it buffers messages and has settled none; NaN where it buffers none. Deliveries do not move it."""
 
     def advance(self, facts: Facts, progress: Progress) -> "Unacked":
-        """Return the state after a poll."""
+        """Return the state after a poll. What a consumer holds is not settled since it last settled, or got messages.
+
+        progress: Which consumers settled messages at this poll, and when.
+        """
         consumers = facts.consumer
         before = self.reindexed(consumers.index)
         settling = np.flatnonzero(progress.settles)
