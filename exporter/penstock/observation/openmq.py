@@ -153,7 +153,7 @@ def full_queues_do(
     if addresses is None:
         return np.zeros(len(join.at), np.bool_)
     # A destination that is not known is at -1, and takes the last value.
-    with_unknown = np.append(has_policy(addresses.index, *policies), np.False_)
+    with_unknown = np.append(says(addresses.index, *policies), np.False_)
     return with_unknown[join.at]
 
 
@@ -231,7 +231,7 @@ def begin_by_address(snapshot: Snapshot) -> dict[str, float]:
     return begins
 
 
-def has_policy(addresses: Index[AddressRow], *policies: str) -> Mask:
+def says(addresses: Index[AddressRow], *policies: str) -> Mask:
     """(addresses,) Whether the destination has one of these policies for when it is full."""
     # The index keeps the column under this name for as long as its rows are the same.
     name = "policy " + " ".join(policies)
