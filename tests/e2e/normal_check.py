@@ -29,7 +29,7 @@ from penstock.agent.state_database import StateDatabase
 from penstock.agent.state_store import StateStore
 from penstock.core.formatting import quantity
 from penstock.learned.byte_tables import WEEKS
-from penstock.learned.profile import QueueProfile, together
+from penstock.learned.profile import QueueProfile, broker_profile
 from penstock.settings.calendar import HOURS, Calendar
 from penstock_demo.broker import Broker
 from penstock_demo.load import paced
@@ -236,7 +236,7 @@ def with_past(
     for name, (at, missing) in arrivals.items():
         row = names.index(name)
         columns["normal_arrival"][row], columns["normal_clock"][row] = at, missing
-    learned = together({(name, name): one for name, one in tables.items()})
+    learned = broker_profile({(name, name): one for name, one in tables.items()})
     return replace(
         known,
         queues=columns,
