@@ -102,8 +102,8 @@ class AddressJoin:
         positions = (position_of.get(row.address, -1) for row in queues)
         at = np.fromiter(positions, np.intp, len(queues))
         unknown = np.flatnonzero(at < 0)
-        queues_by_address = np.bincount(at[at >= 0], minlength=len(position_of))
-        queues_by_address = queues_by_address.astype(np.float64)
+        counts = np.bincount(at[at >= 0], minlength=len(position_of))
+        queues_by_address = counts.astype(np.float64)
         return AddressJoin(
             queues=queues,
             addresses=index,
