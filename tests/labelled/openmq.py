@@ -56,7 +56,11 @@ class Samples:
         depths = [depth(row) for row in destinations]
         settings_read = dict.fromkeys(self._settings, now)
         addresses, queues = self._destinations.tables(
-            destinations, depths, self._settings, settings_read, called, listing, None
+            tables.DestinationsRead(
+                destinations, depths, self._settings, settings_read, called
+            ),
+            listing,
+            None,
         )
         consumers, queue, connection = self._consumers.table(
             listing, called, self._destinations.queue_keys

@@ -31,8 +31,9 @@ class RowBudgets:
     listing_bytes: int = 256 * 2**20
 
     def listings(self) -> dict[str, "Budget"]:
-        """One of each listing, by what it lists."""
-        names = (one.name for one in fields(self) if one.name != "listing_bytes")
+        """A new budget for each listing, by the name of its rows."""
+        names = [limit.name for limit in fields(self)]
+        names.remove("listing_bytes")
         return {name: Budget(name, getattr(self, name)) for name in names}
 
     def check_bytes(self, listing: str, read: int) -> None:
@@ -45,34 +46,37 @@ class RowBudgets:
 
 
 class Budget:
-    """One listing from poll to poll: whether it has more rows than may be read, and which rows have come into view.
+    """The budget of one listing from poll to poll: whether it has more rows than may be read, and which are new.
     most: rows that may be read. over: there are more, as far as is known; was_over: as far as was known when the last
     reading was asked for. late: keys of rows that this poll has shown first, and that may have been there, out of view.
     """
 
-    def __init__(self, what: str, most: int) -> None:
-        self.what = what
+    def __init__(self, listing: str, most: int) -> None:
+        self.what = listing
         self.most = most
-        self.over = self.was_over = False
+        self.over = False
+        self.was_over = False
         self.late = NO_KEYS
-        self._of = self._left_out = 0
+        self._total = 0
+        self._left_out = 0
         self._cut_before = False
         self._index: Index[Any] | None = None
 
     def pages(self, rows: int) -> tuple[int, int]:
-        """Of pages of at most `rows`: how many rows each has and how many there are, so that all have `most` rows."""
+        """How many rows a page has, at most `rows`, and how many pages there are, so that all have `most` rows."""
         pages = ceil(self.most / rows)
         return ceil(self.most / pages), pages
 
     def begin_poll(self) -> None:
         self.late = NO_KEYS
 
-    def read(self, rows: int, of: int) -> None:
+    def read(self, rows: int, total: int) -> None:
         """Note that a reading gave so many rows of those that there are."""
         self._cut_before = bool(self._left_out)
         self.was_over = self.over
-        self.over = of > self.most
-        self._of, self._left_out = of, max(of - rows, 0) if self.over else 0
+        self.over = total > self.most
+        self._total = total
+        self._left_out = max(total - rows, 0) if self.over else 0
 
     def shown(self, index: Index[Any]) -> None:
         """Note which rows the reading showed. Call it once after each `read`."""
@@ -85,14 +89,21 @@ class Budget:
         self.read(min(len(sizes), self.most), len(sizes))
         if not self.over:
             return np.arange(len(sizes))
-        return np.sort(np.argsort(-np.nan_to_num(sizes), kind="stable")[: self.most])
+        largest_first = np.argsort(-np.nan_to_num(sizes), kind="stable")
+        return np.sort(largest_first[: self.most])
 
     def largest_of(
         self, rows: Sequence[RowT], size: Callable[[RowT], float]
     ) -> Sequence[RowT]:
-        """Those of `rows`, which are all that there are, that may be kept."""
-        at = self.largest(np.fromiter(map(size, rows), np.float64, len(rows)))
-        return rows if len(at) == len(rows) else [rows[i] for i in at.tolist()]
+        """The rows that may be kept, the largest. rows: all that there are."""
+        sizes = np.fromiter(map(size, rows), np.float64, len(rows))
+        positions = self.largest(sizes)
+        if len(positions) == len(rows):
+            return rows
+        return [rows[position] for position in positions.tolist()]
 
     def left_out(self) -> LeftOut | None:
-        return LeftOut(self.what, self._left_out, self._of) if self._left_out else None
+        """How many rows were left out; None: all were read."""
+        if not self._left_out:
+            return None
+        return LeftOut(self.what, self._left_out, self._total)

@@ -1,6 +1,7 @@
-"""What is not read at every poll: parts that are slow or rarely change, and settings of many things by their names."""
+"""Parts that are not read at every poll: slow ones, and settings of many things by their names."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -38,44 +39,42 @@ class Aged(Generic[NameT, ValueT]):
     def __init__(self) -> None:
         self.values: dict[NameT, ValueT] = {}
         self.read_at: dict[NameT, float] = {}
-        """By the names of `values` the clock when each was read; another object when any was read again."""
+        """The clock when each of `values` was read, by name; another object when any was read again."""
         self._stamps: dict[NameT, float] = {}
-        self._idle: tuple[object, float] = None, -np.inf
-        """Of the names of this object none is due before then."""
+        self._idle_source: object = None
+        self._idle_until = -np.inf
+        """None of the names of that object is due before then."""
 
     def due(
         self, names: Iterable[NameT], now: float, source: object = None
     ) -> list[NameT]:
-        """Those to read now. source: what the names are taken from; of the same object they are the same."""
-        if source is not None and source is self._idle[0] and now < self._idle[1]:
+        """The names to read now. source: the object that has the names; the same object has the same names."""
+        is_same = source is not None and source is self._idle_source
+        if is_same and now < self._idle_until:
             return []
         names = list(names)
+        if len(self._stamps) > 2 * len(names) + SLACK:
+            self._forget_all_but(set(names))
         stamps = self._stamps
-        if len(stamps) > 2 * len(names) + SLACK:
-            here = set(names)
-            self._stamps = stamps = {
-                name: stamp for name, stamp in stamps.items() if name in here
-            }
-            self.values = {
-                name: value for name, value in self.values.items() if name in here
-            }
-            self.read_at = {
-                name: stamp for name, stamp in self.read_at.items() if name in here
-            }
         due = [
             name for name in names if now - stamps.get(name, -np.inf) >= SETTINGS_AGE
         ]
         if not due:
-            self._idle = (
-                source,
-                min((stamps[name] for name in names), default=np.inf) + SETTINGS_AGE,
-            )
+            oldest = min((stamps[name] for name in names), default=np.inf)
+            self._idle_source = source
+            self._idle_until = oldest + SETTINGS_AGE
         return due
+
+    def _forget_all_but(self, names: AbstractSet[NameT]) -> None:
+        """Forget the values of all other names."""
+        self._stamps = _only(names, self._stamps)
+        self.values = _only(names, self.values)
+        self.read_at = _only(names, self.read_at)
 
     def note(
         self, asked: Iterable[NameT], read: Mapping[NameT, ValueT], now: float
     ) -> bool:
-        """Those were asked now, with this result. Whether any value is another than before."""
+        """Note that these names were asked now, with this result. Returns whether any value has changed."""
         self._stamps.update(dict.fromkeys(asked, now))
         if read:
             self.read_at = {**self.read_at, **dict.fromkeys(read, now)}
@@ -83,6 +82,13 @@ class Aged(Generic[NameT, ValueT]):
         if changed:
             self.values = {**self.values, **read}
         return changed
+
+
+def _only(
+    names: AbstractSet[NameT], values: Mapping[NameT, ValueT]
+) -> dict[NameT, ValueT]:
+    """The values of these names."""
+    return {name: value for name, value in values.items() if name in names}
 
 
 def read_each(
@@ -101,9 +107,6 @@ def read_each(
         else:
             if value is not None:
                 read[name] = value
-    return (
-        read,
-        f"{len(errors)} of {len(names)} failed; the first: {errors[0]}"
-        if errors
-        else "",
-    )
+    if not errors:
+        return read, ""
+    return read, f"{len(errors)} of {len(names)} failed; the first: {errors[0]}"

@@ -1,4 +1,4 @@
-"""What destinations are called, where queues and topics have names of their own."""
+"""The names of destinations, where a queue and a topic may have the same name."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,13 +13,19 @@ class DestinationNames:
 
     @classmethod
     def of(cls, destinations: Iterable[tuple[str, str]]) -> "DestinationNames":
-        """Of types (q or t) and names."""
-        destinations = set(destinations)
-        queues = frozenset(name for kind, name in destinations if kind == "q")
-        return cls(
-            queues, queues & {name for kind, name in destinations if kind == "t"}
-        )
+        """The names of these destinations, each a type (q or t) and a name."""
+        queues: set[str] = set()
+        topics: set[str] = set()
+        for kind, name in destinations:
+            if kind == "q":
+                queues.add(name)
+            elif kind == "t":
+                topics.add(name)
+        return cls(frozenset(queues), frozenset(queues & topics))
 
     def address(self, kind: str | None, name: str | None) -> str:
+        """The name of the address of a destination."""
         name = name or ""
-        return f"{name} (topic)" if kind != "q" and name in self.both else name
+        if kind != "q" and name in self.both:
+            return f"{name} (topic)"
+        return name

@@ -33,7 +33,7 @@ SHARE = 0.6
 MOST = 0.8
 """Share of the time left for a part that nothing replaces, where those after it need little."""
 FIELDS_NAMED = 5
-"""Of those whose values could not be read, the most frequent first."""
+"""Fields that an error names of those with unread values, the most frequent first."""
 
 
 class PartlyRead(str):
@@ -283,7 +283,7 @@ class BrokerReader(ABC, Generic[ReplyT]):
 
 
 def unreadable(pages: Iterable[Paged]) -> str:
-    """What had to be left out of these pages, as text."""
+    """The values and rows that had to be left out of these pages, as text."""
     pages = list(pages)
     return left_out(
         together(page.unread for page in pages), all_rows=not lost_rows(pages)

@@ -15,9 +15,9 @@ from penstock.transports.transport import Hint, Reader, Transport
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """about: its name, and what rules must know of it. reader: makes its reader over a transport. hint: what to look at
-    when it refuses. reuse_connections: over HTTP. port_mapper: it has OpenMQ's, which URLs may name (mq://HOST:PORT).
-    checks_origin: its console refuses a call without the header Origin.
+    """A kind of broker. about: its name, and the facts that rules need. reader: makes its reader over a transport.
+    hint: the advice when it refuses. reuse_connections: over HTTP. port_mapper: it has OpenMQ's, which URLs may name
+    (mq://HOST:PORT). checks_origin: its console refuses a call without the header Origin.
     """
 
     about: BrokerKind

@@ -33,19 +33,17 @@ class Response(msgspec.Struct):
     damaged: int = msgspec.field(name=".damaged", default=0)
     """Octets of it that were no UTF-8, where it could not be read with them. Set by `Replies`, never by a broker."""
 
-    def raise_for_status(self, what: str) -> None:
+    def raise_for_status(self, request: str) -> None:
         """A `SourceError` unless the request succeeded."""
         if self.status == 200:
             return
-        text = (
-            f"{what}: status {self.status}: {(self.error or 'no reason given')[:300]}"
-        )
+        text = f"{request}: status {self.status}: {(self.error or 'no reason given')[:300]}"
         if self.status == 403:
             raise Refused(f"{text}; {self.remedy()}")
         raise BadAnswer(text)
 
     def remedy(self) -> str:
-        """What to do where it is refused."""
+        """The action for an operator whose broker refuses a request."""
         return "the user lacks the right to read this"
 
     @property
@@ -69,52 +67,51 @@ class Replies(Generic[ResponseT]):
     def __call__(self, body: bytes, expected: int) -> list[ResponseT]:
         """The responses to a bulk of `expected` requests, in their order."""
         try:
-            found = self._read(body)
+            responses = self._read(body)
         except UNREADABLE as error:
-            found = self._read_repaired(body, error)
-        if len(found) != expected:
+            responses = self._read_repaired(body, error)
+        if len(responses) != expected:
             raise BadAnswer(
-                f"{expected} requests were answered by {len(found)} responses"
+                f"{expected} requests were answered by {len(responses)} responses"
             )
-        return found
+        return responses
 
     def _read(self, body: bytes) -> list[ResponseT]:
-        if (
-            body.lstrip()[:1] == b"{"
-        ):  # an agent that refuses the bulk as a whole answers with one object
+        # An agent that refuses the bulk as a whole answers with one object.
+        if body.lstrip()[:1] == b"{":
             self._refusal.decode(body).raise_for_status("the request")
-        found: list[ResponseT] = self._decoder.decode(body)
-        return found
+        responses: list[ResponseT] = self._decoder.decode(body)
+        return responses
 
     def _read_repaired(self, body: bytes, error: Exception) -> list[ResponseT]:
-        # What is no UTF-8 within a value is left to who reads the value: there it is counted.
+        # Octets within a value that are no UTF-8 stay: the reader of the value counts them.
         try:
             return self._read(with_right_escapes(body))
         except UNREADABLE:
             text, damaged = repaired(body)
         try:
-            found = self._read(text)
+            responses = self._read(text)
         except UNREADABLE:
             start = body[:80].decode(errors="replace")
             raise BadAnswer(
                 f"not an answer of Jolokia ({error}): {start!r}; is the URL's path right? {self._path}"
             ) from error
-        if found:
-            found[0].damaged = damaged
-        return found
+        if responses:
+            responses[0].damaged = damaged
+        return responses
 
 
 PIECE_BYTES = 64 * 1024
-"""Of a pattern read that are decoded in one go."""
+"""Bytes of a pattern read that are decoded in one go."""
 _NEXT_NAME = re.compile(rb'\},"')
 
 
 def _in_pieces(value: memoryview) -> Iterator[bytes | memoryview]:
     """Objects that are the object `value` together. Cut between other names than its own they are no JSON."""
     first = 1
-    while found := _NEXT_NAME.search(value, first + PIECE_BYTES):
-        yield b"".join((b"{", value[first : found.start() + 1], b"}"))
-        first = found.end() - 1
+    while border := _NEXT_NAME.search(value, first + PIECE_BYTES):
+        yield b"".join((b"{", value[first : border.start() + 1], b"}"))
+        first = border.end() - 1
     yield value if first == 1 else b"".join((b"{", value[first:]))
 
 
@@ -130,55 +127,57 @@ class Decoder(Generic[RowT]):
         self._list = msgspec.json.Decoder(list[row] | None, strict=False)  # type: ignore[valid-type]
         self._each = RowByRow(row)
 
-    def one(self, reply: Reply, what: str) -> RowT:
+    def one(self, reply: Reply, request: str) -> RowT:
         """The answer to a read of one MBean, or to an operation that returns one thing."""
-        return self.counted(reply, what)[0]
+        return self.counted(reply, request)[0]
 
-    def counted(self, reply: Reply, what: str) -> tuple[RowT, Unread]:
+    def counted(self, reply: Reply, request: str) -> tuple[RowT, Unread]:
         """The same, and which of its values are missing because they could not be read."""
-        reply.raise_for_status(what)
+        reply.raise_for_status(request)
         try:
             return self._one.decode(reply.value), Counter()
         except UNREADABLE:
-            _, found = self._apart([reply.value], 0, what)
-        if not found.rows:
-            raise BadAnswer(f"{what}: what is needed cannot be read in the answer")
-        return found.rows[0], found.unread
+            _, rows = self._apart([reply.value], 0, request)
+        if not rows.rows:
+            raise BadAnswer(f"{request}: what is needed cannot be read in the answer")
+        return rows.rows[0], rows.unread
 
-    def many(self, reply: Reply, what: str) -> tuple[list[str], Rows[RowT]]:
+    def many(self, reply: Reply, request: str) -> tuple[list[str], Rows[RowT]]:
         """Names of the MBeans of a pattern read and, in the same order, their rows; none matched: none."""
         if reply.nothing_found:
             return [], Rows([], 0)
-        reply.raise_for_status(what)
+        reply.raise_for_status(request)
         try:
-            found: dict[str, RowT] = {}
+            rows_by_mbean: dict[str, RowT] = {}
             for some in _in_pieces(memoryview(reply.value)):
-                found |= self._many.decode(some)
+                rows_by_mbean |= self._many.decode(some)
         except UNREADABLE:
-            values, damaged = _taken_apart(_NAMED, reply, what)
-            at, rows = self._apart(values.values(), damaged, what)
+            values, damaged = _taken_apart(_NAMED, reply, request)
+            positions, rows = self._apart(values.values(), damaged, request)
             names = list(values)
-            return [names[i] for i in at], rows
-        return list(found), Rows(list(found.values()), len(found))
+            return [names[position] for position in positions], rows
+        return list(rows_by_mbean), Rows(
+            list(rows_by_mbean.values()), len(rows_by_mbean)
+        )
 
-    def listed(self, reply: Reply, what: str) -> Rows[RowT]:
+    def listed(self, reply: Reply, request: str) -> Rows[RowT]:
         """The rows of a listing; `null` is an empty one."""
-        reply.raise_for_status(what)
+        reply.raise_for_status(request)
         try:
-            found = self._list.decode(reply.value) or []
+            rows = self._list.decode(reply.value) or []
         except UNREADABLE:
-            return self._apart(*_taken_apart(_LISTED, reply, what), what)[1]
-        return Rows(found, len(found))
+            return self._apart(*_taken_apart(_LISTED, reply, request), request)[1]
+        return Rows(rows, len(rows))
 
     def _apart(
-        self, values: Iterable[msgspec.Raw], damaged: int, what: str
+        self, values: Iterable[msgspec.Raw], damaged: int, request: str
     ) -> tuple[list[int], Rows[RowT]]:
         """Positions and rows, each read by itself."""
-        found = self._each(values)
-        if found is None:
-            raise BadAnswer(f"{what}: the answer has another form than expected")
-        found[1].unread += octets(damaged)
-        return found
+        listed = self._each(values)
+        if listed is None:
+            raise BadAnswer(f"{request}: the answer has another form than expected")
+        listed[1].unread += octets(damaged)
+        return listed
 
 
 _NAMED = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -186,12 +185,14 @@ _LISTED = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 def _taken_apart(
-    decoder: msgspec.json.Decoder[ValueT], reply: Reply, what: str
+    decoder: msgspec.json.Decoder[ValueT], reply: Reply, request: str
 ) -> tuple[ValueT, int]:
     """The rows of a value unread, and how many octets of what is around them were no UTF-8. Raises BadAnswer."""
     try:
         return decoded(decoder, bytes(reply.value))
     except msgspec.ValidationError as error:
-        raise BadAnswer(f"{what}: the answer has another form than expected") from error
+        raise BadAnswer(
+            f"{request}: the answer has another form than expected"
+        ) from error
     except UNREADABLE as error:
-        raise BadAnswer(f"{what}: broken JSON: {error}") from error
+        raise BadAnswer(f"{request}: broken JSON: {error}") from error

@@ -15,8 +15,8 @@ _KEY_PROPERTY = re.compile(r'([^=,]*)=("(?:[^"\\]|\\.)*"|[^,]*)', re.DOTALL)
 
 @cache
 def attributes(row: type[Struct]) -> tuple[str, ...]:
-    """Those that are asked for rows of this type."""
-    return tuple(one.encode_name for one in fields(row))
+    """The names of the attributes that are asked for rows of this type."""
+    return tuple(column.encode_name for column in fields(row))
 
 
 def read(mbean: str, attributes: Sequence[str], **config: str) -> Request:
@@ -57,14 +57,14 @@ def unquote(quoted: str) -> str:
 
 def key_of(name: str, wanted: str) -> str:
     """A key property of an ObjectName, unquoted. BadAnswer: the name, which came with an answer, lacks it."""
-    found = key_if_any(name, wanted)
-    if found is None:
+    value = key_if_any(name, wanted)
+    if value is None:
         raise BadAnswer(f"an MBean without {wanted} in its name: {name[:200]!r}")
-    return found
+    return value
 
 
 def key_if_any(name: str, wanted: str) -> str | None:
-    for found in _KEY_PROPERTY.finditer(name, name.find(":") + 1):
-        if found[1] == wanted:
-            return unquote(found[2]) if found[2].startswith('"') else found[2]
+    for match in _KEY_PROPERTY.finditer(name, name.find(":") + 1):
+        if match[1] == wanted:
+            return unquote(match[2]) if match[2].startswith('"') else match[2]
     return None

@@ -1,4 +1,4 @@
-"""What reading the answers of both brokers has in common: rows of typed values, read leniently, and as columns."""
+"""Rows of typed values out of the answers of all kinds of brokers: read leniently, and as columns."""
 
 import math
 import re
@@ -23,7 +23,7 @@ ValueT = TypeVar("ValueT")
 
 NAN = math.nan
 UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
-"""What msgspec raises for text that is broken, no UTF-8, or nested without end."""
+"""The errors that msgspec raises for text that is broken, no UTF-8, or nested without end."""
 
 LONG = 2.0**63
 """Java's largest long, by which some say "without limit"."""
@@ -34,7 +34,7 @@ FOR_EVER = 1e13
 Flag = bool | Annotated[float, Meta(ge=0, le=1)]
 """A boolean, also as a text; NaN = missing."""
 Count = Annotated[float, Meta(ge=0, lt=EXACT)]
-"""Of messages, bytes, consumers. A larger number is a broker's mistake, such as 0 - 1 in 64 bits without a sign."""
+"""A count of messages, bytes or consumers. A larger one is a broker's mistake: 0 - 1 in 64 bits without a sign."""
 Setting = Annotated[float, Meta(ge=-1, le=LONG)]
 """A count that an operator sets, or a limit: -1 is "not set" or "without limit", and so is any from EXACT on."""
 Wrapping = Annotated[float, Meta(ge=-(2.0**31), lt=EXACT)]
@@ -57,7 +57,7 @@ WIRE_TYPES: Mapping[Kind | None, Any] = {
     Kind.TIME: Millis,
     Kind.STATE: Code,
 }
-"""By the kind of a declared column, the type that its values are decoded to."""
+"""The type to which the values of a declared column are decoded, by its kind."""
 
 
 def named(name: str, default: Any = NAN) -> Any:
@@ -69,7 +69,7 @@ Unread = Counter[str]
 """How many values could not be read, or are none of their kind, by the broker's name of their field."""
 ROW = "a whole row"
 NO_UTF_8 = "text that is no UTF-8"
-"""What `Unread` has in place of a field's name where that is not known."""
+"""The name in `Unread` where a field's name is not known."""
 
 
 @dataclass(slots=True)
@@ -91,12 +91,12 @@ class Rows(Generic[RowT]):
 
 
 def octets(damaged: int) -> Unread:
-    """What could not be read of a text, of which so many octets are no UTF-8."""
+    """The count of the octets of a text that are no UTF-8 and could not be read."""
     return Counter({NO_UTF_8: damaged} if damaged else {})
 
 
 def together(unread: Iterable[Unread]) -> Unread:
-    """The sum."""
+    """The sum of these counts."""
     return sum(unread, Counter())
 
 
@@ -128,30 +128,41 @@ class RowByRow(Generic[RowT]):
         self, values: Iterable[msgspec.Raw]
     ) -> tuple[list[int], Rows[RowT]] | None:
         """Positions of the rows that could be read, and those rows; None where nothing among `values` is a row."""
-        read = [self._read(value) for value in values]
-        if read and not any(is_object for *_, is_object in read):
+        read = [self._read(raw) for raw in values]
+        if read and not any(value.is_object for value in read):
             return None
-        positions = [
-            position for position, (row, *_) in enumerate(read) if row is not None
-        ]
-        rows = [row for row, *_ in read if row is not None]
-        unread = together(one for _, one, _ in read if one)
+        positions: list[int] = []
+        rows: list[RowT] = []
+        for position, value in enumerate(read):
+            if value.row is not None:
+                positions.append(position)
+                rows.append(value.row)
+        unread = together(value.unread for value in read if value.unread)
         return positions, Rows(rows, len(read), unread, len(read) - len(rows))
 
-    def _read(self, value: msgspec.Raw) -> tuple[RowT | None, Unread, bool]:
-        """The row, which of its values are missing (one of a row that is none), whether it is an object at all."""
+    def _read(self, value: msgspec.Raw) -> "_ReadRow[RowT]":
         with suppress(*UNREADABLE):
-            return self._strict.decode(value), Counter(), True
+            return _ReadRow(self._strict.decode(value))
         with suppress(*UNREADABLE):
-            found, damaged = decoded(_ANY, bytes(value))
-            if isinstance(found, dict):
-                row, unread = lenient(self._row, found)
-                return (
-                    row,
-                    unread + octets(damaged) if row is not None else Counter({ROW: 1}),
-                    True,
-                )
-        return None, Counter({ROW: 1}), False
+            fields, damaged = decoded(_ANY, bytes(value))
+            if not isinstance(fields, dict):
+                return _ReadRow(None, Counter({ROW: 1}), is_object=False)
+            row, unread = lenient(self._row, fields)
+            if row is None:
+                return _ReadRow(None, Counter({ROW: 1}))
+            return _ReadRow(row, unread + octets(damaged))
+        return _ReadRow(None, Counter({ROW: 1}), is_object=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadRow(Generic[RowT]):
+    """One value of a listing, as far as it could be read."""
+
+    row: RowT | None
+    """None: it is no row."""
+    unread: Unread = field(default_factory=Counter)
+    """Its missing values; where it is no row: one row."""
+    is_object: bool = True
 
 
 _ANY = msgspec.json.Decoder(Any)
@@ -162,7 +173,7 @@ _BAD_ESCAPE = re.compile(rb"\\u00[01]([:-?])")
 
 
 def decoded(decoder: msgspec.json.Decoder[ValueT], text: bytes) -> tuple[ValueT, int]:
-    """What JSON text holds, `repaired` where it is broken, and how many octets were no UTF-8. Raises UNREADABLE."""
+    """The value of JSON text, `repaired` where it is broken, and how many octets were no UTF-8. Raises UNREADABLE."""
     try:
         return decoder.decode(text), 0
     except msgspec.ValidationError:
@@ -180,21 +191,28 @@ def repaired(text: bytes) -> tuple[bytes, int]:
     try:
         text.decode()
     except UnicodeDecodeError:
-        known = text.count(_REPLACEMENT)
+        before = text.count(_REPLACEMENT)
         text = text.decode(errors="replace").encode()
-        damaged = text.count(_REPLACEMENT) - known
+        damaged = text.count(_REPLACEMENT) - before
     return with_right_escapes(text), damaged
 
 
 def with_right_escapes(text: bytes) -> bytes:
-    whole = bytearray(text)
-    for found in islice(_BAD_ESCAPE.finditer(text), MOST_REPAIRS):
-        at = found.start()
-        while at and text[at - 1] == _BACKSLASH:
-            at -= 1
-        if (found.start() - at) % 2 == 0:  # else the backslash is itself escaped
-            whole[found.start(1)] += ord("a") - ord(":")
-    return bytes(whole)
+    """JSON text with the escapes put right that Jolokia 2 writes wrongly."""
+    right = bytearray(text)
+    for escape in islice(_BAD_ESCAPE.finditer(text), MOST_REPAIRS):
+        # After an odd number of backslashes this one is itself escaped.
+        if _backslashes_before(text, escape.start()) % 2 == 0:
+            right[escape.start(1)] += ord("a") - ord(":")
+    return bytes(right)
+
+
+def _backslashes_before(text: bytes, end: int) -> int:
+    """How many backslashes are right before this place."""
+    start = end
+    while start and text[start - 1] == _BACKSLASH:
+        start -= 1
+    return end - start
 
 
 _BACKSLASH = ord("\\")
@@ -202,18 +220,18 @@ _REPLACEMENT = "\ufffd".encode()
 
 
 def lenient(row: type[RowT], values: dict[str, Any]) -> tuple[RowT | None, Unread]:
-    """What can be read of `values`, the rest missing; None when a field is bad without which it is no row."""
+    """A row of the values that can be read, the rest missing; None when a field is bad that every row needs."""
     kept: dict[str, Any] = {}
     unread: Unread = Counter()
-    for one in msgspec.structs.fields(row):
-        if one.encode_name not in values:
+    for column in msgspec.structs.fields(row):
+        if column.encode_name not in values:
             continue
         try:
-            kept[one.name] = msgspec.convert(
-                values[one.encode_name], one.type, strict=False
+            kept[column.name] = msgspec.convert(
+                values[column.encode_name], column.type, strict=False
             )
         except msgspec.ValidationError:
-            unread[one.encode_name] += 1
+            unread[column.encode_name] += 1
     try:
         return row(**kept), unread
     except TypeError:
@@ -223,18 +241,18 @@ def lenient(row: type[RowT], values: dict[str, Any]) -> tuple[RowT | None, Unrea
 def matrix(
     rows: Sequence[msgspec.Struct], fields: Sequence[str]
 ) -> NDArray[np.float64]:
-    """float64 of shape (len(fields), len(rows)): the fields of the rows as columns."""
+    """(fields, rows) The fields of the rows as columns, float64."""
     if not rows or not fields:
         return np.empty((len(fields), len(rows)))
-    found = np.empty((len(fields), len(rows)))
+    table = np.empty((len(fields), len(rows)))
     get = attrgetter(*fields)
     for some in pieces(len(rows)):
         values = map(get, rows[some])
         flat = np.fromiter(
             chain.from_iterable(values) if len(fields) > 1 else values, np.float64
         )
-        found[:, some] = flat.reshape(-1, len(fields)).T
-    return found
+        table[:, some] = flat.reshape(-1, len(fields)).T
+    return table
 
 
 def columns(rows: Sequence[msgspec.Struct], *fields: str) -> dict[str, Column]:
@@ -247,12 +265,12 @@ def integers(rows: Sequence[msgspec.Struct], field: str) -> NDArray[np.int64]:
 
 def positive(values: Sequence[float] | Column) -> Column:
     """NaN in place of 0 and less, which a broker returns where there is none, and of "without limit"."""
-    found = np.asarray(values, np.float64)
-    return np.where((found > 0) & (found < EXACT), found, np.nan)
+    numbers = np.asarray(values, np.float64)
+    return np.where((numbers > 0) & (numbers < EXACT), numbers, np.nan)
 
 
 def limit(value: float) -> float:
-    """The same of one value."""
+    """The same for one value."""
     return value if 0 < value < EXACT else NAN
 
 
@@ -265,15 +283,15 @@ def columns_of(
     names: Iterable[str], numbers: NDArray[np.float64], order: Positions
 ) -> dict[str, Column]:
     """Columns by the model's names in the order of the index; one that is missing for every row is left out."""
-    # No copy where they are in it: it is kept for the next poll anyway.
+    # No copy where they are in order already: the array is kept for the next poll anyway.
     in_order = len(order) == numbers.shape[1] and bool((order[1:] > order[:-1]).all())
-    return present(
-        dict(zip(names, numbers if in_order else numbers[:, order], strict=True))
-    )
+    if not in_order:
+        numbers = numbers[:, order]
+    return present(dict(zip(names, numbers, strict=True)))
 
 
 def present(columns: Mapping[str, Column]) -> dict[str, Column]:
-    """Those that are not missing for every row."""
+    """The columns that are not missing for every row."""
     return {
         name: column
         for name, column in columns.items()

@@ -36,12 +36,14 @@ class TableBuilder(Generic[RowT]):
         self, keys: Keys, made: Sequence[RowT], columns: Mapping[str, Column]
     ) -> tuple[Table[RowT], Positions]:
         """The same where all rows are made already, whether or not they read as before."""
-        known = self.index.rows
-        at = self.index.positions(keys).tolist()
+        rows_before = self.index.rows
+        positions = self.index.positions(keys).tolist()
         stale = [
-            i
-            for i, p in enumerate(at)
-            if p >= 0 and known[p] is not made[i] and known[p] != made[i]
+            number
+            for number, (position, row) in enumerate(zip(positions, made, strict=True))
+            if position >= 0
+            and rows_before[position] is not row
+            and rows_before[position] != row
         ]
         return self(keys, made.__getitem__, columns, keys[stale])
 
@@ -61,7 +63,7 @@ class NameJoin:
         name: Callable[[ConsumerRow], str],
         keys_of: Callable[[Sequence[str]], Keys],
     ) -> Keys:
-        """By consumer the key of what it names, -1 where there is none; `against`: what they are looked up in."""
+        """(consumers,) The key that each consumer names, -1 where there is none. against: the owner of the keys."""
         if consumers is None:
             return np.empty(0, np.int64)
         index = consumers.index

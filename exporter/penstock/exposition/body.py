@@ -107,15 +107,15 @@ class Exposition:
         for name, head in _headers(self._codec, form):
             if chosen is not None and name not in chosen:
                 continue
-            shown = [
+            sampled = [
                 samples
                 for published in view
                 if (samples := published.families.get(name))
             ]
-            if shown:
+            if sampled:
                 fragments.append(head)
                 fragments.extend(
-                    chain.from_iterable(samples.fragments for samples in shown)
+                    chain.from_iterable(samples.fragments for samples in sampled)
                 )
         checksum = self._codec.checksum(fragment.checksum for fragment in fragments)
         return _Assembled(view, tuple(fragments), checksum)

@@ -21,7 +21,7 @@ _RAW: Final = -15  # wbits of deflate without wrapping
 
 
 class Checksum(NamedTuple):
-    """What a gzip trailer says of some bytes: their crc32, and how many they are."""
+    """The numbers of a gzip trailer about some bytes: their crc32, and how many they are."""
 
     crc: int
     length: int
@@ -49,7 +49,7 @@ class Codec:
         return Fragment(data, Checksum(self.module.crc32(raw), len(raw)))
 
     def inflate(self, fragment: Fragment) -> bytes:
-        """What was compressed."""
+        """The bytes that were compressed."""
         inflated: bytes = self.module.decompressobj(_RAW).decompress(fragment.data)
         return inflated
 

@@ -1,7 +1,7 @@
-"""What a request wants: which format and encoding, and which families (`/metrics?name[]=…&exclude[]=…`)."""
+"""The wishes of a request: its format and encoding, and its families (`/metrics?name[]=…&exclude[]=…`)."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
@@ -39,25 +39,36 @@ _TEXT: Final = NegotiatedFormat(Format.TEXT, "text/plain; version=0.0.4; charset
 
 
 def answer(accept: str | None) -> NegotiatedFormat:
-    """What suits the Accept header best; text 0.0.4 when nothing does."""
-    ranges = list(enumerate(_elements(accept or "")))
+    """The format that suits the Accept header best; text 0.0.4 when none does."""
+    elements = list(_elements(accept or ""))
     best = _TEXT
     best_rank = (0.0, 0, 0)
     for form in (Format.TEXT, Format.OPENMETRICS):
-        # What says most about it counts: how exact it is, then how early it comes.
-        matches = [
-            (exactness, -at, one)
-            for at, one in ranges
-            if (exactness := _exactness(form, one)) is not None
-        ]
-        if matches:
-            exactness, place, element = max(matches, key=lambda match: match[:2])
-            if (
-                element.quality > 0
-                and (rank := (element.quality, exactness, place)) > best_rank
-            ):
-                best = _TEXT if form is Format.TEXT else _openmetrics(element)
-                best_rank = rank
+        match = _best_match(form, elements)
+        if match is None:
+            continue
+        element = elements[match.number]
+        rank = (element.quality, match.exactness, -match.number)
+        if element.quality > 0 and rank > best_rank:
+            best = _TEXT if form is Format.TEXT else _openmetrics(element)
+            best_rank = rank
+    return best
+
+
+class _Match(NamedTuple):
+    """An element of the Accept header that a format fits: how exact it is, and its number in the header."""
+
+    exactness: int
+    number: int
+
+
+def _best_match(form: Format, elements: Sequence[_Element]) -> _Match | None:
+    """The element that counts for a format: the most exact one, and of several the first; None: none fits."""
+    best: _Match | None = None
+    for number, element in enumerate(elements):
+        exactness = _exactness(form, element)
+        if exactness is not None and (best is None or exactness > best.exactness):
+            best = _Match(exactness, number)
     return best
 
 
@@ -71,13 +82,16 @@ def accepts_gzip(accept_encoding: str | None) -> bool:
 
 
 def _exactness(form: Format, element: _Element) -> int | None:
+    """How exactly an element of the Accept header names a format, 0 to 3; None: it does not fit."""
     media_type = _MEDIA_TYPES[form]
     if element.value == media_type:
         version = element.parameters.get("version")
         if version is None:
             return 2
         return 3 if version == _VERSIONS[form] else None
-    return {"*/*": 0, media_type.split("/")[0] + "/*": 1}.get(element.value)
+    if element.value == media_type.split("/")[0] + "/*":
+        return 1
+    return 0 if element.value == "*/*" else None
 
 
 def _openmetrics(element: _Element) -> NegotiatedFormat:
@@ -93,7 +107,8 @@ def _openmetrics(element: _Element) -> NegotiatedFormat:
 def _elements(header: str) -> Iterator[_Element]:
     """The elements of a comma-separated header with `q` and other parameters; malformed ones are left out."""
     for element in _ELEMENT.findall(header):
-        value, *parts = [part.strip() for part in _PARAMETER.findall(element)] or [""]
+        stripped = [part.strip() for part in _PARAMETER.findall(element)]
+        value, *parts = stripped or [""]
         parameters = {}
         for part in parts:
             name, _, text = part.partition("=")
@@ -126,38 +141,40 @@ class FamilyFilter:
         """Whether anything is asked for."""
         return bool(self.names or self.without)
 
-    def of(self, known: Iterable[str]) -> frozenset[str]:
+    def of(self, names: Iterable[str]) -> frozenset[str]:
         """The chosen ones of all there are. UnknownFamily when a name fits none: a slip must not look like no data."""
-        known = frozenset(known)
+        names = frozenset(names)
         patterns = {*self.names, *self.without}
         if len(patterns) > MOST:
             raise UnknownFamily(
                 f"{len(patterns)} names in name[] and exclude[], at most {MOST} are taken; use *"
             )
-        fits = {
-            pattern: {name for name in known if fnmatchcase(name, pattern)}
-            for pattern in patterns
-        }
-        for pattern, found in fits.items():
-            if not found:
-                raise UnknownFamily(
-                    f"no metric is named {pattern[:100]!r}; name[] and exclude[] take names as in docs/metrics.md,"
-                    " * for any part of one"
-                )
-        wanted = (
-            known
-            if not self.names
-            else frozenset[str]().union(*(fits[pattern] for pattern in self.names))
-        )
+        fits = {pattern: _matching(names, pattern) for pattern in patterns}
+        wanted = names
+        if self.names:
+            wanted = frozenset[str]().union(*(fits[name] for name in self.names))
         return wanted.difference(*(fits[pattern] for pattern in self.without))
+
+
+def _matching(names: Iterable[str], pattern: str) -> set[str]:
+    """The names that a pattern fits. Raises UnknownFamily when there is none."""
+    matches = {name for name in names if fnmatchcase(name, pattern)}
+    if not matches:
+        raise UnknownFamily(
+            f"no metric is named {pattern[:100]!r}; name[] and exclude[] take names as in docs/metrics.md,"
+            " * for any part of one"
+        )
+    return matches
 
 
 def families(text: bytes) -> dict[str, bytes]:
     """Whole families, each with its HELP and TYPE lines, by the name that their samples bear."""
-    found = {}
+    texts = {}
     for part in _FAMILY.split(text)[1:]:
         name, _, behind = part.partition(b" ")
-        kind = behind.partition(b"# TYPE ")[2].partition(b"\n")[0].rpartition(b" ")[2]
+        type_line = behind.partition(b"# TYPE ")[2].partition(b"\n")[0]
+        kind = type_line.rpartition(b" ")[2]
         suffix = _SUFFIX.get(kind, "")
-        found[name.decode().removesuffix(suffix) + suffix] = b"# HELP " + part
-    return found
+        family = name.decode().removesuffix(suffix) + suffix
+        texts[family] = b"# HELP " + part
+    return texts

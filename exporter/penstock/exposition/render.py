@@ -25,8 +25,9 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """By place the position of a row of `index`, or EMPTY. changed_at: by place the number of the update at which
-    something last changed there. in_order: each row is at its own position, none is empty.
+    """The place of each row of `index` in the text. rows: (places,) the position of a row, or EMPTY. changed_at:
+    (places,) the number of the update at which something last changed there. in_order: each row is at its own
+    position, none is empty.
     """
 
     index: Index[Any]
@@ -37,21 +38,18 @@ class Layout:
     @classmethod
     def of(cls, index: Index[Any]) -> "Layout":
         """The rows in their own order."""
-        return cls(
-            index, np.arange(len(index)), np.zeros(len(index), np.int64), in_order=True
-        )
+        rows = np.arange(len(index))
+        changed_at = np.zeros(len(index), np.int64)
+        return cls(index, rows, changed_at, in_order=True)
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def advance(self, index: Index[Any]) -> tuple["Layout", Mask]:
-        """The layout of an index that follows this one's, and by its places: whether another row is there now."""
-        position = np.full(len(self.index), EMPTY, np.intp)
-        stays = np.flatnonzero(index.origin >= 0)
-        position[index.origin[stays]] = stays
-        rows = take_or_fill(position, self.rows, EMPTY)
-        new = np.flatnonzero(index.origin < 0)
+        """The layout of an index that follows this one's, and (places,) True where another row is there now."""
+        rows = self._rows_in(index)
         changed = (rows < 0) & (self.rows >= 0)
+        new = np.flatnonzero(index.origin < 0)
         free = np.flatnonzero(rows < 0)[: len(new)]
         rows[free] = new[: len(free)]
         changed[free] = True
@@ -59,27 +57,44 @@ class Layout:
         rows = np.concatenate([rows, behind])
         changed = np.concatenate([changed, np.ones(len(behind), np.bool_)])
         changed_at = np.concatenate([self.changed_at, np.zeros(len(behind), np.int64)])
-        size = int(np.flatnonzero(rows >= 0)[-1]) + 1 if len(index) else 0
-        in_order = size == len(index) and bool((rows[:size] == np.arange(size)).all())
-        return Layout(index, rows[:size], changed_at[:size], in_order), changed[:size]
+        filled = np.flatnonzero(rows >= 0)
+        size = int(filled[-1]) + 1 if len(filled) else 0
+        rows = rows[:size]
+        in_order = size == len(index) and _is_range(rows)
+        return Layout(index, rows, changed_at[:size], in_order), changed[:size]
+
+    def _rows_in(self, index: Index[Any]) -> Positions:
+        """(places,) The positions of this layout's rows in the index that follows; EMPTY where a row is not in it."""
+        position = np.full(len(self.index), EMPTY, np.intp)
+        stays = np.flatnonzero(index.origin >= 0)
+        position[index.origin[stays]] = stays
+        return take_or_fill(position, self.rows, EMPTY)
+
+    def changed(self, places: Mask, update: int) -> "Layout":
+        """The same layout where these places changed at this update."""
+        changed_at = np.where(places, update, self.changed_at)
+        return replace(self, changed_at=changed_at)
 
     def by_activity(self) -> tuple["Layout", Positions]:
         """The rows whose last change is youngest first, no place empty; and where each place was before."""
-        at = np.flatnonzero(self.rows >= 0)
-        at = at[np.argsort(-self.changed_at[at], kind="stable")]
+        places = np.flatnonzero(self.rows >= 0)
+        places = places[np.argsort(-self.changed_at[places], kind="stable")]
         return Layout(
-            self.index, self.rows[at], self.changed_at[at], in_order=False
-        ), at
+            self.index, self.rows[places], self.changed_at[places], in_order=False
+        ), places
 
     def place(
         self, values: NDArray[CellT], fill: float, places: slice = ALL
     ) -> NDArray[CellT]:
         """`values`, in the order of rows, in that of places; `fill` where it is empty."""
-        return (
-            values[places]
-            if self.in_order
-            else take_or_fill(values, self.rows[places], fill)
-        )
+        if self.in_order:
+            return values[places]
+        return take_or_fill(values, self.rows[places], fill)
+
+
+def _is_range(rows: Positions) -> bool:
+    """Whether these are 0, 1, 2 and so on."""
+    return bool((rows == np.arange(len(rows))).all())
 
 
 BLOCK: Final = 2048
@@ -105,7 +120,7 @@ class Samples:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Published:
-    """What one update gave, by family name. Never changed, and compared by identity."""
+    """The samples of one update, by family name. Never changed, and compared by identity."""
 
     families: Mapping[str, Samples] = field(default_factory=dict)
 
@@ -155,9 +170,8 @@ class BrokerBlocks:
         self._codec = codec
         self._groups: dict[_Group, list[Family]] = {}
         for family in families:
-            self._groups.setdefault((family.table, family.label_names), []).append(
-                family
-            )
+            group = (family.table, family.label_names)
+            self._groups.setdefault(group, []).append(family)
         self._sections: dict[_Group, _Section] = {}
         self._updates = 0
         self._label_length = 0
@@ -185,13 +199,13 @@ class BrokerBlocks:
                 )
             else:
                 self._sections.pop(group, None)
-        rendered = {
-            name: one
-            for section in self._sections.values()
-            for name, one in section.rendered.items()
-        }
         self.published = Published(
-            {name: one.samples for name, one in rendered.items() if one.samples.count}
+            {
+                name: family.samples
+                for section in self._sections.values()
+                for name, family in section.rendered.items()
+                if family.samples.count
+            }
         )
 
     def _section(
@@ -201,30 +215,27 @@ class BrokerBlocks:
         labels: Sequence[str],
         columns: Mapping[str, Column],
     ) -> _Section:
+        """The families of one group. before: the same at the update before. labels: the names of their labels."""
         layout, texts, moved = _laid_out(before, index)
         old = before.rendered if before else {}
+        needless = before.needless if before else 0
         changed = {
             name: _changed(layout, column, moved, old.get(name))
             for name, column in columns.items()
         }
-        needless = before.needless if before else 0
-        some = [places for places in changed.values() if places is not None]
-        if some:
-            changed_at = np.where(
-                np.logical_or.reduce(some), self._updates, layout.changed_at
-            )
-            layout = replace(layout, changed_at=changed_at)
-            needless += sum(_needless(places, moved) for places in some)
+        masks = [places for places in changed.values() if places is not None]
+        if masks:
+            layout = layout.changed(np.logical_or.reduce(masks), self._updates)
+            needless += sum(_needless(places, moved) for places in masks)
             # A new order costs one rendering of everything: it is due when the old one has cost as much.
             if needless and needless >= len(columns) * _blocks(len(layout)):
-                layout, places = layout.by_activity()
-                texts = texts[places]
+                layout, order = layout.by_activity()
+                texts = texts[order]
                 needless = 0
                 changed = dict.fromkeys(columns, np.ones(len(layout), np.bool_))
         lines = _Labels(labels, layout, texts, self._label_length)
-        return _Section(
-            layout, texts, self._render(lines, columns, changed, old), needless
-        )
+        rendered = self._render(lines, columns, changed, old)
+        return _Section(layout, texts, rendered, needless)
 
     def _render(
         self,
@@ -234,45 +245,60 @@ class BrokerBlocks:
         before: Mapping[str, _Rendered],
     ) -> dict[str, _Rendered]:
         """The families of one section, by name; `changed`: places where a family is to be made again, None for none."""
-        layout = labels.layout
-        size = len(labels.layout)
         stale = {
             name: None if places is None else _stale(places, before.get(name))
             for name, places in changed.items()
         }
+        blocks = self._render_blocks(labels, columns, stale, before)
+        rendered: dict[str, _Rendered] = {}
+        for name, column in columns.items():
+            old = before.get(name)
+            if old is not None and stale[name] is None and column is old.column:
+                rendered[name] = old
+                continue
+            samples = _samples(blocks[name])
+            rendered[name] = _Rendered(column, blocks[name], samples)
+        return rendered
+
+    def _render_blocks(
+        self,
+        labels: "_Labels",
+        columns: Mapping[str, Column],
+        stale: Mapping[str, Mask | None],
+        before: Mapping[str, _Rendered],
+    ) -> dict[str, list[_Block]]:
+        """All blocks of each family. stale: (blocks,) True for one that is to be made again; None: none is."""
+        size = len(labels.layout)
         blocks: dict[str, list[_Block]] = {name: [] for name in columns}
         # Block by block, not family by family: label texts, scattered by churn, then come from the cache.
         for number in range(_blocks(size)):
-            places = slice(number * BLOCK, min((number + 1) * BLOCK, size))
-            texts = labels.of(
-                places,
-                works=any(anew is not None and anew[number] for anew in stale.values()),
-            )
-            for name, anew in stale.items():
-                if anew is None or not anew[number]:
-                    blocks[name].append(before[name].blocks[number])
-                    continue
-                self.blocks_rendered += 1
-                values = layout.place(columns[name], np.nan, places)
-                text, samples = sample_lines(
-                    name, texts, values, unbounded=name in UNBOUNDED
-                )
-                blocks[name].append(
-                    _Block(len(values), samples, self._codec.compress(text))
-                )
-        return {
-            name: before[name]
-            if stale[name] is None and column is before[name].column
-            else _Rendered(column, blocks[name], _samples(blocks[name]))
-            for name, column in columns.items()
-        }
+            places = _places_of_block(number, size)
+            due = {
+                name
+                for name, is_stale in stale.items()
+                if is_stale is not None and is_stale[number]
+            }
+            texts = labels.of(places, works=bool(due))
+            for name, column in columns.items():
+                if name in due:
+                    values = labels.layout.place(column, np.nan, places)
+                    block = self._block(name, texts, values)
+                else:
+                    block = before[name].blocks[number]
+                blocks[name].append(block)
+        return blocks
+
+    def _block(self, name: str, labels: Texts, values: Column) -> _Block:
+        """The samples of some rows of a family, rendered and compressed."""
+        self.blocks_rendered += 1
+        text, samples = sample_lines(name, labels, values, unbounded=name in UNBOUNDED)
+        return _Block(len(values), samples, self._codec.compress(text))
 
 
 def _samples(blocks: Iterable[_Block]) -> Samples:
-    shown = [block for block in blocks if block.samples]
-    return Samples(
-        tuple(block.fragment for block in shown), sum(block.samples for block in shown)
-    )
+    filled = [block for block in blocks if block.samples]
+    fragments = tuple(block.fragment for block in filled)
+    return Samples(fragments, sum(block.samples for block in filled))
 
 
 def _laid_out(
@@ -292,13 +318,10 @@ def _laid_out(
         moved = np.ones(len(index), np.bool_)
         texts = np.empty(len(layout), np.object_)
     texts[moved] = None
-    return (
-        layout,
-        texts,
-        moved
-        if len(texts) != (len(before.texts) if before else 0) or moved.any()
-        else None,
-    )
+    size_before = len(before.texts) if before else 0
+    if len(texts) == size_before and not moved.any():
+        return layout, texts, None
+    return layout, texts, moved
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -311,15 +334,17 @@ class _Labels:
     longest: int
 
     def of(self, places: slice, *, works: bool) -> Texts:
-        """Those of a block. Where nothing changes they are not kept: most of a large broker has nothing to do."""
+        """The texts of a block. Where nothing changes they are not kept: most of a large broker has nothing to do."""
         texts = self.texts[places]
         rows = self.layout.rows[places]
         if not works:
             texts[:] = None
-        elif len(at := np.flatnonzero(~texts.astype(np.bool_) & (rows >= 0))):
-            texts[at] = label_texts(
-                self.names, self.layout.index.rows[rows[at]].tolist(), self.longest
-            )
+            return texts
+        is_missing = ~texts.astype(np.bool_)
+        missing = np.flatnonzero(is_missing & (rows >= 0))
+        if len(missing):
+            objects = self.layout.index.rows[rows[missing]].tolist()
+            texts[missing] = label_texts(self.names, objects, self.longest)
         return texts
 
 
@@ -335,14 +360,16 @@ def _changed(
         rows = _differ(before.column, column)
         return layout.place(rows, fill=False) if rows.any() else None
     if len(before.column) and not moved.all():
-        rows = _differ(take_or_fill(before.column, layout.index.origin, np.nan), column)
+        column_before = take_or_fill(before.column, layout.index.origin, np.nan)
+        rows = _differ(column_before, column)
         moved = moved | layout.place(rows, fill=False)
     return moved
 
 
 def _differ(before: Column, now: Column) -> Mask:
     """Compared as bits: NaN is the same as NaN."""
-    return np.not_equal(before.view(np.int64), now.view(np.int64))
+    bits_before = before.view(np.int64)
+    return np.not_equal(bits_before, now.view(np.int64))
 
 
 def _stale(changed: Mask, before: _Rendered | None) -> Mask:
@@ -351,31 +378,38 @@ def _stale(changed: Mask, before: _Rendered | None) -> Mask:
     if before is not None and len(stale):
         last = len(stale) - 1
         end = len(changed) - last * BLOCK
-        stale[last] |= last >= len(before.blocks) or before.blocks[last].places != end
+        is_new = last >= len(before.blocks)
+        stale[last] |= is_new or before.blocks[last].places != end
     return stale
 
 
+def _places_of_block(number: int, places: int) -> slice:
+    """The places of the block with this number, from 0. places: of all blocks."""
+    start = number * BLOCK
+    return slice(start, min(start + BLOCK, places))
+
+
 def _blocks(places: int) -> int:
+    """How many blocks have so many places."""
     return -(-places // BLOCK)
 
 
 def _any_in_block(places: Mask) -> Mask:
     """Per block whether any of its places is marked."""
-    return (
-        np.logical_or.reduceat(places, np.arange(0, len(places), BLOCK))
-        if len(places)
-        else places
-    )
+    if not len(places):
+        return places
+    starts = np.arange(0, len(places), BLOCK)
+    return np.logical_or.reduceat(places, starts)
 
 
 def _needless(changed: Mask, moved: Mask | None) -> int:
     """How many blocks are to be rendered only because the places that changed are not adjacent."""
     blocks = _any_in_block(changed)
     if moved is not None:
-        blocks &= ~_any_in_block(moved)  # no order foresees who comes and goes
-    return max(
-        int(np.count_nonzero(blocks)) - _blocks(int(np.count_nonzero(changed))), 0
-    )
+        blocks &= ~_any_in_block(moved)  # no order foresees which rows come and go
+    rendered = int(np.count_nonzero(blocks))
+    needed = _blocks(int(np.count_nonzero(changed)))
+    return max(rendered - needed, 0)
 
 
 def sample_lines(
@@ -384,12 +418,12 @@ def sample_lines(
     """The lines of a family for rows with these label texts, and how many; a row without a finite value has none, but
     +Inf where it is `unbounded`.
     """
-    shown = np.isfinite(values)
+    has_sample = np.isfinite(values)
     if unbounded:
-        shown |= np.isposinf(values)
-    if not shown.all():
-        labels = labels[shown]
-        values = values[shown]
+        has_sample |= np.isposinf(values)
+    if not has_sample.all():
+        labels = labels[has_sample]
+        values = values[has_sample]
     count = len(values)
     if not count:
         return b"", 0
@@ -408,8 +442,9 @@ def _numbers(values: Column) -> list[bytes]:
             b"+Inf" if np.isposinf(value) else b"%r" % value
             for value in values.tolist()
         ]
-    whole = (values == np.floor(values)).all() and (np.abs(values) < _EXACT).all()
-    text = orjson.dumps(
-        values.astype(np.int64) if whole else values, option=orjson.OPT_SERIALIZE_NUMPY
-    )
+    are_whole = (values == np.floor(values)).all()
+    numbers: NDArray[Any] = values
+    if are_whole and (np.abs(values) < _EXACT).all():
+        numbers = values.astype(np.int64)
+    text = orjson.dumps(numbers, option=orjson.OPT_SERIALIZE_NUMPY)
     return text[1:-1].split(b",")

@@ -110,10 +110,10 @@ class SelfMetrics:
             else:
                 texts = label_texts(family.label_names, [self])
                 numbers = np.array([values.get(family.column, np.nan)])
-            lines, shown = sample_lines(
+            lines, samples = sample_lines(
                 family.name, np.array(texts, np.object_), numbers
             )
-            if shown:
+            if samples:
                 own.append(header(family, form) + lines)
         if form is Format.TEXT:
             return b"".join(own) + generate_latest(self.registry)

@@ -18,7 +18,7 @@ class Format(Enum):
 
 
 END: Final = {Format.TEXT: b"", Format.OPENMETRICS: b"# EOF\n"}
-"""What follows the last family."""
+"""The text behind the last family."""
 
 _ESCAPES: Final = {"\\": "\\\\", '"': '\\"', "\n": "\\n"}
 # Prometheus' lexer takes NUL for the end of its input; UTF-8 cannot carry half of a surrogate pair.
@@ -47,7 +47,7 @@ def openmetrics_name(family: Family) -> str:
 def label_texts(
     names: Sequence[str], rows: Sequence[object], longest: int = LABEL_BYTES
 ) -> list[bytes]:
-    """What is between name and value, per row: its attributes `names` as labels, and a space. longest: bytes of a
+    """(rows,) The text between name and value: a row's attributes `names` as labels, and a space. longest: bytes of a
     label's value, before it is escaped; see `shortened`.
     """
     if not names:
@@ -58,11 +58,13 @@ def label_texts(
 
 
 def label_text(labels: Mapping[str, str]) -> bytes:
-    """The same of one row with labels of its own."""
-    pairs = (
-        f'{name}="{_SPECIAL.sub(_escape, value)}"' for name, value in labels.items()
-    )
-    return f"{{{','.join(pairs)}}} ".encode()
+    """The same for one row with labels of its own."""
+    pairs = []
+    for name, value in labels.items():
+        escaped = _SPECIAL.sub(_escape, value)
+        pairs.append(f'{name}="{escaped}"')
+    text = ",".join(pairs)
+    return f"{{{text}}} ".encode()
 
 
 def shortened(value: str, longest: int) -> str:
@@ -70,21 +72,21 @@ def shortened(value: str, longest: int) -> str:
     octets = value.encode(errors="surrogatepass")
     if len(octets) <= longest:
         return value
-    return (
-        f"{octets[: longest - 17].decode(errors='ignore')}~{xxh3_64_hexdigest(octets)}"
-    )
+    start = octets[: longest - 17].decode(errors="ignore")
+    return f"{start}~{xxh3_64_hexdigest(octets)}"
 
 
 def _label_values(name: str, rows: Sequence[object], longest: int) -> list[str]:
+    """(rows,) An attribute of the rows as texts: not too long, and escaped."""
     values = [
         value if type(value) is str else _text(value)
         for value in map(attrgetter(name), rows)
     ]
-    if (
-        4 * max(map(len, values), default=0) > longest
-    ):  # some may be: UTF-8 has up to four bytes a character
+    # UTF-8 has up to four bytes a character: some values may be too long.
+    most = longest // 4
+    if max(map(len, values), default=0) > most:
         values = [
-            shortened(value, longest) if 4 * len(value) > longest else value
+            shortened(value, longest) if len(value) > most else value
             for value in values
         ]
     # One look at all of them: there is rarely anything to escape.

@@ -58,17 +58,17 @@ class TextReply(shared.Response):
     @property
     def vanished_meanwhile(self) -> bool:
         """A listing that broke because a session or queue went away while it ran; worth asking again at once."""
-        said = f"{self.error_type} {self.error}"
+        failure = f"{self.error_type} {self.error}"
         # The second: rows whose session is gone compare as equal to all others, which ends a sort; Jolokia says 400.
         return (
-            self.status == 500 and "NullPointer" in said
-        ) or "Comparison method violates" in said
+            self.status == 500 and "NullPointer" in failure
+        ) or "Comparison method violates" in failure
 
 
 _PATH = "Artemis: /console/jolokia/"
 replies = shared.Replies(Reply, _PATH)
 text_replies = shared.Replies(TextReply, _PATH)
-"""Of list operations."""
+"""Reads the answers to list operations."""
 
 
 def readable(reply: Reply) -> bool:
@@ -331,7 +331,7 @@ class AddressSettings(msgspec.Struct, rename="camel", frozen=True):
 
     @property
     def page_full_policy(self) -> str:
-        """What an address does with messages beyond its page limit, in lower case; empty where it has no such limit."""
+        """How an address treats messages beyond its page limit, in lower case; empty where it has no such limit."""
         has_limit = self.page_limit_bytes >= 0 or self.page_limit_messages >= 0
         return (self.page_full_message_policy or "").lower() if has_limit else ""
 
@@ -383,14 +383,14 @@ _settings = lru_cache(1024)(
 )  # most addresses have the same
 
 
-def settings(reply: Reply, what: str) -> tuple[AddressSettings, Unread]:
-    """Those of one address, and which of them are missing because they could not be read."""
-    reply.raise_for_status(what)
+def settings(reply: Reply, request: str) -> tuple[AddressSettings, Unread]:
+    """The settings of one address, and which of them are missing because they could not be read."""
+    reply.raise_for_status(request)
     try:
         text = msgspec.json.decode(reply.value, type=str)
     except UNREADABLE as error:
-        raise BadAnswer(f"{what}: not address settings: {error}") from error
-    found = _settings(text)
-    if found is None or not found[1].rows:
-        raise BadAnswer(f"{what}: not address settings: {text[:80]!r}")
-    return found[1].rows[0], found[1].unread
+        raise BadAnswer(f"{request}: not address settings: {error}") from error
+    decoded = _settings(text)
+    if decoded is None or not decoded[1].rows:
+        raise BadAnswer(f"{request}: not address settings: {text[:80]!r}")
+    return decoded[1].rows[0], decoded[1].unread

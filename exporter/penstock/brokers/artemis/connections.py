@@ -1,6 +1,7 @@
 """listConnections, listSessions and listProducers → connections, producers, and whose connection a session is."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import compress
 from sys import intern
 
 import numpy as np
@@ -23,6 +24,7 @@ from penstock.core.table import (
     Index,
     KeyAllocator,
     Keys,
+    Mask,
     Matrix,
     Table,
     positions,
@@ -46,15 +48,13 @@ def place(text: str) -> float:
 
 def producer_place(producer_id: str) -> float:
     """The ids are numbers from 2.28 on; before, they may be texts."""
-    return (
-        float(producer_id)
-        if producer_id.isdecimal() and len(producer_id) < 16
-        else place(producer_id)
-    )
+    if producer_id.isdecimal() and len(producer_id) < 16:
+        return float(producer_id)
+    return place(producer_id)
 
 
 class ConnectionBuilder:
-    """What is known of them from poll to poll: of sessions only hashes, as there may be as many as consumers."""
+    """Keeps connections, sessions and producers from poll to poll: only hashes of sessions, which may be very many."""
 
     def __init__(self, names: NameMap) -> None:
         self._names = names
@@ -79,10 +79,11 @@ class ConnectionBuilder:
         self._early: set[int] = set()
         """Keys of producers that wait for their address to be listed."""
         self._unknown: dict[str, tuple[int, str, str, str]] = {}
-        """Of connections whose texts are not known yet: key, id, user and client id of a session, by id."""
+        """Connections whose texts are not known yet, by id: key, id, user and client id of a session."""
         self._session_hashes: Keys = np.empty(0, np.int64)
-        """Ascending; with the keys of their connections."""
+        """(sessions,) Ascending."""
         self._session_connections: Keys = np.empty(0, np.int64)
+        """(sessions,) The key of the connection of each session."""
 
     def sessions(self, listing: ListingPage) -> Numbers:
         """The keys are hashes of the ids; the values: key of the connection, consumers, producers, place."""
@@ -91,8 +92,10 @@ class ConnectionBuilder:
         unknown = np.flatnonzero(self._index.positions(keys) < 0)
         wanted = set(keys[unknown].tolist())
         rows = self._session_texts.at_least(listing, unknown, len(sessions))
-        of = self._connection_keys.give([row.connection_id for row in rows])
-        for key, row in zip(of.tolist(), rows, strict=True):
+        connection_keys = self._connection_keys.give(
+            [row.connection_id for row in rows]
+        )
+        for key, row in zip(connection_keys.tolist(), rows, strict=True):
             if key in wanted:
                 self._unknown.setdefault(
                     row.connection_id, (key, row.connection_id, row.user, row.client_id)
@@ -109,23 +112,26 @@ class ConnectionBuilder:
         return bool(self._unknown)
 
     def connections(self, listing: ListingPage) -> Numbers:
-        """Without numbers; fresh: the rows of those that were not known before, by key."""
-        found = self._decode_connections(listing)
+        """The page, without numbers; fresh: the rows of connections that were not known before, by key."""
+        listed = self._decode_connections(listing)
         wanted = [
             (row, *self._unknown[row.connection_id])
-            for row in found.rows
+            for row in listed.rows
             if row.connection_id in self._unknown
         ]
         rows = {key: self._row(row, *session) for row, key, *session in wanted}
-        return Numbers.of(found, np.arange(len(found)), np.empty((0, len(found))), rows)
+        return Numbers.of(
+            listed, np.arange(len(listed)), np.empty((0, len(listed))), rows
+        )
 
     def table(
         self, sessions: Sequence[Numbers], connections: Sequence[Numbers]
     ) -> Table[ConnectionRow]:
         """Connections that carry sessions; Core clients hold others, for the topology, which say nothing."""
-        listed = self._sessions.together(sessions)
+        sizes = [len(page) for page in sessions]
+        ids, listed = self._sessions.together(sessions)
         ids, numbers = self.session_sight.whole(
-            [len(page) for page in sessions], *listed, lost=lost_rows(sessions)
+            sizes, ids, listed, lost=lost_rows(sessions)
         )
         keys = numbers[0].astype(np.int64)
         order = np.argsort(ids)
@@ -133,21 +139,36 @@ class ConnectionBuilder:
         self._session_connections = keys[order]
         self._unknown = {}
         fresh = {key: row for page in connections for key, row in page.fresh.items()}
-        # What connected between the two listings is in one of them only: it waits for the next poll.
-        here = (self._index.positions(keys) >= 0) | np.isin(
-            keys, np.fromiter(fresh, np.int64, len(fresh))
-        )
-        shown = keys[here]
-        self._index, _ = self._index.advance(
-            shown, lambda new: [fresh[int(shown[i])] for i in new]
-        )
+        has_connection = self._has_texts(keys, fresh)
+        self._advance(keys[has_connection], fresh)
         self._connection_keys.keep(keys)
-        at = self._index.positions(shown)
+        return self._sums(keys[has_connection], numbers[1:-1, has_connection])
+
+    def _has_texts(self, keys: Keys, fresh: Mapping[int, ConnectionRow]) -> Mask:
+        """(keys,) True for a connection whose texts are known.
+
+        A client that connected between the two listings is in one of them only: it waits for the next poll.
+        """
+        is_known = self._index.positions(keys) >= 0
+        return is_known | np.isin(keys, np.fromiter(fresh, np.int64, len(fresh)))
+
+    def _advance(self, keys: Keys, fresh: Mapping[int, ConnectionRow]) -> None:
+        """The index now has the connections of these keys. fresh: the rows of new ones, by key."""
+        self._index, _ = self._index.advance(
+            keys, lambda new: [fresh[key] for key in keys[new].tolist()]
+        )
+
+    def _sums(self, keys: Keys, numbers: Matrix) -> Table[ConnectionRow]:
+        """The table of connections, each with the sums of its sessions.
+
+        keys: (sessions,) that of the connection. numbers: (SESSION_FIELDS, sessions).
+        """
+        rows = self._index.positions(keys)
         size = len(self._index)
-        counts = np.bincount(at, minlength=size)
-        columns: dict[str, Column] = {"sessions": counts.astype(np.float64)}
-        for name, of_sessions in zip(SESSION_FIELDS, numbers[1:], strict=False):
-            sums = np.bincount(at, of_sessions[here], minlength=size)
+        sessions = np.bincount(rows, minlength=size)
+        columns: dict[str, Column] = {"sessions": sessions.astype(np.float64)}
+        for name, of_sessions in zip(SESSION_FIELDS, numbers, strict=True):
+            sums = np.bincount(rows, of_sessions, minlength=size)
             columns[name] = sums.astype(np.float64)
         return Table(self._index, columns)
 
@@ -165,33 +186,25 @@ class ConnectionBuilder:
         """
         producers = [row for page in pages for row in page.rows]
         keys = self._producer_keys.give([f"{p.session} {p.id}" for p in producers])
-        new = np.flatnonzero(self._producer_index.positions(keys) < 0).tolist()
-        known = {*addresses, ANONYMOUS} if new and addresses else set()
-        early = {
-            int(keys[i]) for i in new if known and _address(producers[i]) not in known
-        } - self._early
-        self._early = early
-        here = [
-            producer
-            for producer, key in zip(producers, keys.tolist(), strict=True)
-            if key not in early
-        ]
-        of_pages = np.split(keys, np.cumsum([len(page) for page in pages])[:-1])
-        known_by_page = [page[~np.isin(page, list(early))] for page in of_pages]
-        listed = np.vstack(
-            [
-                matrix(here, PRODUCER_FIELDS),
-                [producer_place(producer.id) for producer in here],
-            ]
+        is_new = self._producer_index.positions(keys) < 0
+        fresh = {
+            key: producer
+            for key, producer, new in zip(keys.tolist(), producers, is_new, strict=True)
+            if new
+        }
+        self._early = _early(fresh, addresses) - self._early
+        is_listed = ~np.isin(keys, list(self._early))
+        sizes = _sizes_of(is_listed, pages)
+        keys, numbers = self.producer_sight.whole(
+            sizes,
+            keys[is_listed],
+            _producer_numbers(list(compress(producers, is_listed.tolist()))),
+            lost=lost_rows(pages),
         )
-        sizes = [len(page) for page in known_by_page]
-        whole, numbers = self.producer_sight.whole(
-            sizes, np.concatenate(known_by_page), listed, lost=lost_rows(pages)
-        )
-        self._producer_keys.keep(np.append(whole, list(early)).astype(np.int64))
-        fresh = {int(keys[i]): producers[i] for i in new}
+        self._producer_keys.keep(np.append(keys, list(self._early)).astype(np.int64))
         self._producer_index, order = self._producer_index.advance(
-            whole, lambda of: [self._producer(fresh[int(whole[i])]) for i in of]
+            keys,
+            lambda new: [self._producer(fresh[key]) for key in keys[new].tolist()],
         )
         columns = columns_of(PRODUCER_FIELDS, numbers[:-1], order)
         return Table(self._producer_index, columns)
@@ -224,11 +237,40 @@ class ConnectionBuilder:
             row.client_id, user, row.remote_address, row.protocol, self._names
         )
         if (row.address or "").startswith(MIRROR):
-            client = (
-                row.client_id or ""
-            )  # the node id of the broker that is mirrored here
+            # The node id of the broker that is mirrored here.
+            client = row.client_id or ""
         return ProducerRow(row.id, _address(row), client, row.session)
 
 
+def _early(
+    fresh: Mapping[int, wire.ListedProducer], addresses: Sequence[str]
+) -> set[int]:
+    """Keys of new producers whose address is not listed yet. addresses: names; empty while they are not known."""
+    if not fresh or not addresses:
+        return set()
+    listed = {*addresses, ANONYMOUS}
+    return {key for key, producer in fresh.items() if _address(producer) not in listed}
+
+
+def _sizes_of(is_listed: Mask, pages: Sequence[Rows[wire.ListedProducer]]) -> list[int]:
+    """How many rows of each page are listed. is_listed: (rows of all pages,)."""
+    sizes = []
+    start = 0
+    for page in pages:
+        end = start + len(page)
+        sizes.append(int(np.count_nonzero(is_listed[start:end])))
+        start = end
+    return sizes
+
+
+def _producer_numbers(producers: Sequence[wire.ListedProducer]) -> Matrix:
+    """(fields, producers) The numbers of `PRODUCER_FIELDS`, and the rank of each producer in the listing."""
+    ranks = [producer_place(producer.id) for producer in producers]
+    return np.vstack([matrix(producers, PRODUCER_FIELDS), ranks])
+
+
 def _address(row: wire.ListedProducer) -> str:
-    return ANONYMOUS if not row.address or row.address == "ANONYMOUS" else row.address
+    """The address that a producer sends to; `ANONYMOUS`: it names one with each message."""
+    if not row.address or row.address == "ANONYMOUS":
+        return ANONYMOUS
+    return row.address

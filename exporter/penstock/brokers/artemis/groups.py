@@ -14,11 +14,14 @@ AT_ONCE = 50
 def uneven(
     queues: Table[QueueRow], consumers: Table[ConsumerRow], queue_of: Keys
 ) -> Positions:
-    """Queues whose messages may have groups: these go to one consumer each, whatever the others have."""
-    at = queues.index.positions(queue_of)
-    held = consumers["buffered"]
+    """Positions of queues whose messages may have groups: a group goes to one consumer, whatever the others have."""
+    positions = queues.index.positions(queue_of)
+    buffered = consumers["buffered"]
+    has_queue = positions >= 0
+    positions = positions[has_queue]
+    buffered = buffered[has_queue]
     most = np.zeros(len(queues))
     least = np.full(len(queues), np.inf)
-    np.fmax.at(most, at[at >= 0], held[at >= 0])
-    np.fmin.at(least, at[at >= 0], held[at >= 0])
+    np.fmax.at(most, positions, buffered)
+    np.fmin.at(least, positions, buffered)
     return np.flatnonzero((most >= MUCH) & (least == 0))

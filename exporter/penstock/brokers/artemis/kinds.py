@@ -1,4 +1,4 @@
-"""What a queue is there for, by its flags and name, as seen on 2.28 to 2.56: the flag `internalQueue` exists since 2.34
+"""The kind of a queue, by its flags and name, as seen on 2.28 to 2.56: the flag `internalQueue` exists since 2.34
 and does not cover every internal queue.
 """
 
@@ -31,7 +31,7 @@ MIRROR = "$ACTIVEMQ_ARTEMIS_MIRROR_"
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """What the broker's settings say about addresses and queues; read less often than the numbers."""
+    """The roles of addresses and queues by the broker's settings; read less often than the numbers."""
 
     dead_letters: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Queue name → its dead-letter and expiry address, empty where there is none."""

@@ -5,6 +5,7 @@ A page is cut into rows by their bytes, and only rows that read otherwise than b
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Generic, TypeVar
@@ -26,12 +27,13 @@ from penstock.brokers.rows import (
     decoded,
     octets,
 )
+from penstock.brokers.sight import Values
 from penstock.core.errors import BadAnswer
 from penstock.core.table import Keys, Positions, pieces
 
 _FIRST = b'"value":"{\\"data\\":['
 _LAST = b'],\\"count\\":'
-"""What is before and behind the rows of a listing: JSON inside JSON, so that quotes are escaped."""
+"""The text before and behind the rows of a listing: JSON inside JSON, so that quotes are escaped."""
 _BEGIN, _COMMA, _END = b"{,}"
 
 WORTH = 0.25
@@ -42,7 +44,7 @@ SLOTS = 8
 """Places in the table of hashes for each row that is remembered; twice as many at most."""
 
 TEXT_BYTES = 128 * 1024
-"""Of a listing that are decoded in one go."""
+"""Bytes of a listing that are decoded in one go."""
 
 _text = msgspec.json.Decoder(str)
 ItemT = TypeVar("ItemT")
@@ -65,32 +67,43 @@ class ListingPage:
         first, last = self.span
         if first == last:
             return ()
-        octets = np.frombuffer(self.body, np.uint8)
+        starts = self._row_starts()
+        if not self._are_rows(starts):
+            return ()
         body = memoryview(self.body)
-        # As the first one begins: in a text within a row the quotes of the field's name would be escaped twice.
+        ends = np.append(starts[1:], last)
+        return [
+            body[start:end]
+            for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
+        ]
+
+    def _row_starts(self) -> Positions:
+        """Places in `body` where a row may begin: each begins as the first one does.
+
+        In a text within a row the quotes of the field's name would be escaped twice.
+        """
+        first, last = self.span
+        octets = np.frombuffer(self.body, np.uint8)
         begin = octets[first : self.body.find(b":", first, last) + 1]
         braces = octets[first : last - len(begin)]
         places = (
             np.flatnonzero(braces[some] == _BEGIN) + some.start
             for some in pieces(len(braces), 8 * TEXT_BYTES)
         )
-        at = first + np.concatenate([np.empty(0, np.intp), *places])
+        starts = first + np.concatenate([np.empty(0, np.intp), *places])
         for offset in range(1, len(begin)):
-            at = at[octets[at + offset] == begin[offset]]
-        ends = np.append(at[1:], last)
-        # A row must end before each of these places, and a comma be at all but the last.
-        behind = np.append(at[1:] - 1, last)
-        if (
-            not len(at)
-            or at[0] != first
-            or (octets[behind - 1] != _END).any()
-            or (octets[behind[:-1]] != _COMMA).any()
-        ):
-            return ()
-        return [
-            body[start:end]
-            for start, end in zip(at.tolist(), ends.tolist(), strict=True)
-        ]
+            starts = starts[octets[starts + offset] == begin[offset]]
+        return starts
+
+    def _are_rows(self, starts: Positions) -> bool:
+        """Whether the page is rows that begin at these places: a row ends before each, with a comma but at the last."""
+        first, last = self.span
+        if not len(starts) or starts[0] != first:
+            return False
+        octets = np.frombuffer(self.body, np.uint8)
+        commas = starts[1:] - 1
+        ends = np.append(commas, last) - 1
+        return bool((octets[ends] == _END).all() and (octets[commas] == _COMMA).all())
 
     def texts(self) -> Iterator[str]:
         """The JSON texts of listings that are the page behind each other; none where the page cannot be cut."""
@@ -108,18 +121,20 @@ class ListingPage:
         """The response with the JSON text of the whole page; `BadAnswer` when it is none of Jolokia."""
         return wire.text_replies(self.body, 1)[0] if self.body else self.reply
 
-    def some(self, at: Positions) -> str:
+    def some(self, positions: Positions) -> str:
         """The JSON text of a listing of the rows at these positions, ascending; `msgspec.DecodeError` if it is none."""
-        return _listing(b"".join([self.rows[i] for i in at.tolist()]).rstrip(b","))
+        return _listing(
+            b"".join([self.rows[i] for i in positions.tolist()]).rstrip(b",")
+        )
 
     def hashes(self) -> Keys:
         """64 bits of each row: another one has the same once in 10¹⁰ polls of 50,000 rows."""
-        found = np.empty(len(self.rows), np.uint64)
-        for some in pieces(len(found)):
-            found[some] = np.fromiter(
+        hashes = np.empty(len(self.rows), np.uint64)
+        for some in pieces(len(hashes)):
+            hashes[some] = np.fromiter(
                 map(xxh3_64_intdigest, self.rows[some]), np.uint64
             )
-        return found.view(np.int64)
+        return hashes.view(np.int64)
 
 
 def _listing(rows: bytes) -> str:
@@ -133,12 +148,9 @@ def listing_page(body: bytes) -> ListingPage:
     last = body.rfind(_LAST)
     if len(_FIRST) <= first < last:
         (reply,) = wire.text_replies(body[:first] + body[last:], 1)
-        try:
-            return ListingPage(
-                reply, body, (first, last), _raw.decode(reply.value or "").count
-            )
-        except UNREADABLE:
-            pass
+        with suppress(*UNREADABLE):
+            total = _raw.decode(reply.value or "").count
+            return ListingPage(reply, body, (first, last), total)
     return ListingPage(wire.text_replies(body, 1)[0])
 
 
@@ -153,9 +165,9 @@ _raw = msgspec.json.Decoder(_Listing[msgspec.Raw])
 class ListingDecoder(Generic[RowT]):
     """Reads the answers of the list operations into rows of one type; other fields are passed over."""
 
-    def __init__(self, row: type[RowT], what: str) -> None:
-        """what: the operation, as errors name it."""
-        self._what = what
+    def __init__(self, row: type[RowT], operation: str) -> None:
+        """operation: its name in errors."""
+        self._what = operation
         self._strict = msgspec.json.Decoder(_Listing[row], strict=False)  # type: ignore[valid-type]
         self._each = RowByRow(row)
 
@@ -163,8 +175,8 @@ class ListingDecoder(Generic[RowT]):
         """All rows of a page; `SourceError` when the request was refused or the answer is no listing."""
         page.reply.raise_for_status(self._what)
         try:
-            if found := self._read(page.texts()):
-                return Rows(found, page.total, octets(page.reply.damaged))
+            if decoded := self._read(page.texts()):
+                return Rows(decoded, page.total, octets(page.reply.damaged))
         except UNREADABLE:
             pass  # read as a whole, it may be
         reply = page.whole()
@@ -181,26 +193,30 @@ class ListingDecoder(Generic[RowT]):
         return rows
 
     def _read(self, texts: Iterable[str]) -> list[RowT]:
-        found: list[RowT] = []
+        rows: list[RowT] = []
         for text in texts:
-            found += self._strict.decode(text).data
-        return found
+            rows += self._strict.decode(text).data
+        return rows
 
-    def exactly(self, page: ListingPage, at: Positions) -> list[RowT] | None:
+    def exactly(self, page: ListingPage, positions: Positions) -> list[RowT] | None:
         """The rows at these positions of `page.rows`; None where one of them cannot be read, or is not one row."""
-        if not len(at):
+        if not len(positions):
             return []
         try:
-            rows = self._read(page.some(at[some]) for some in pieces(len(at)))
+            rows = self._read(
+                page.some(positions[some]) for some in pieces(len(positions))
+            )
         except UNREADABLE:
             return None
-        return rows if len(rows) == len(at) else None
+        return rows if len(rows) == len(positions) else None
 
-    def at_least(self, page: ListingPage, at: Positions, size: int) -> list[RowT]:
+    def at_least(
+        self, page: ListingPage, positions: Positions, size: int
+    ) -> list[RowT]:
         """The rows at these positions of the `size` that were read of the page; others may come with them."""
-        if not len(at):
+        if not len(positions):
             return []
-        rows = self.exactly(page, at) if size == len(page.rows) else None
+        rows = self.exactly(page, positions) if size == len(page.rows) else None
         return self(page).rows if rows is None else rows
 
     def _apart(self, text: str) -> Rows[RowT]:
@@ -211,21 +227,21 @@ class ListingDecoder(Generic[RowT]):
             raise BadAnswer(f"{self._what}: not a listing: {error}") from error
         except UNREADABLE as error:
             raise BadAnswer(f"{self._what}: broken JSON: {error}") from error
-        found = self._each(page.data)
-        if found is None:
+        rows = self._each(page.data)
+        if rows is None:
             raise BadAnswer(f"{self._what}: not a listing of objects")
-        found[1].total = page.count
-        return found[1]
+        rows[1].total = page.count
+        return rows[1]
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """What was read of a page: keys of shape (rows,), integers or texts; values, float64 of shape (fields, rows).
-    hashes: of shape (rows,), or empty where these rows are to be read again at the next poll. total: rows of all pages.
-    unread, lost: as of `Rows`. found: rows that were not read again. fresh: texts of rows that are new, by key.
+    """The numbers of a page. keys: (rows,) integers or texts. values: (fields, rows).
+    hashes: (rows,), or empty where these rows are to be read again at the next poll. total: rows of all pages.
+    unread, lost: as in `Rows`. found: rows that were not read again. fresh: texts of rows that are new, by key.
     """
 
-    keys: NDArray[Any]
+    keys: Values
     values: NDArray[np.float64]
     hashes: Keys
     total: int
@@ -240,43 +256,45 @@ class Numbers:
     @classmethod
     def of(
         cls,
-        found: Rows[Any],
-        keys: NDArray[Any],
+        listed: Rows[Any],
+        keys: Values,
         values: NDArray[np.float64],
         fresh: Mapping[int, Any] | None = None,
     ) -> "Numbers":
-        """Of rows that are to be read again at the next poll."""
+        """The numbers of rows that are to be read again at the next poll."""
         return cls(
             keys,
             values,
             NO_HASHES,
-            found.total,
-            found.unread,
-            found.lost,
+            listed.total,
+            listed.unread,
+            listed.lost,
             fresh=fresh or {},
         )
 
-    def without(self, at: Sequence[int]) -> "Numbers":
-        """Those at these positions could not be read after all."""
-        if not len(at):
+    def without(self, positions: Sequence[int]) -> "Numbers":
+        """The page without the rows at these positions, which could not be read after all."""
+        if not len(positions):
             return self
-        keys = np.delete(self.keys, at)
-        values = np.delete(self.values, at, axis=1)
-        unread = self.unread + Counter({ROW: len(at)})
-        return Numbers(keys, values, NO_HASHES, self.total, unread, self.lost + len(at))
+        keys = np.delete(self.keys, positions)
+        values = np.delete(self.values, positions, axis=1)
+        unread = self.unread + Counter({ROW: len(positions)})
+        return Numbers(
+            keys, values, NO_HASHES, self.total, unread, self.lost + len(positions)
+        )
 
     def largest(self, budget: Budget, field: int) -> "Numbers":
-        """Those of these rows, which are all that there are, that may be kept: the largest by their value `field`."""
-        at = budget.largest(self.values[field])
-        if len(at) == len(self):
+        """The rows that the budget allows, of all that there are: the largest by their value `field`."""
+        positions = budget.largest(self.values[field])
+        if len(positions) == len(self):
             return self
-        keys = self.keys[at]
-        kept = set(self.keys[at].tolist()) if self.fresh else ()
+        keys = self.keys[positions]
+        kept = set(self.keys[positions].tolist()) if self.fresh else ()
         fresh = {key: texts for key, texts in self.fresh.items() if key in kept}
         return replace(
             self,
             keys=keys,
-            values=self.values[:, at],
+            values=self.values[:, positions],
             hashes=NO_HASHES,
             found=0,
             fresh=fresh,
@@ -289,9 +307,7 @@ NO_HASHES: Keys = np.empty(0, np.int64)
 class _Remembered:
     """The rows of a poll, to be found by their hashes."""
 
-    def __init__(
-        self, hashes: Keys, keys: NDArray[Any], values: NDArray[np.float64]
-    ) -> None:
+    def __init__(self, hashes: Keys, keys: Values, values: NDArray[np.float64]) -> None:
         self.hashes = hashes
         self.keys = keys
         self.values = values
@@ -304,10 +320,10 @@ class _Remembered:
 
     def positions(self, hashes: Keys) -> Positions:
         """Positions of the rows with these hashes, -1 where there is none."""
-        at = self._slots[self._slot(hashes)].astype(np.intp)
+        positions = self._slots[self._slot(hashes)].astype(np.intp)
         if len(self):
-            at[self.hashes[at] != hashes] = -1
-        return at
+            positions[self.hashes[positions] != hashes] = -1
+        return positions
 
     def _slot(self, hashes: Keys) -> Positions:
         return hashes & (len(self._slots) - 1)
@@ -322,7 +338,7 @@ class NumbersReader(Generic[RowT]):
     def __init__(
         self,
         decoder: ListingDecoder[RowT],
-        keys: Callable[[Sequence[RowT]], NDArray[Any]],
+        keys: Callable[[Sequence[RowT]], Values],
         values: Callable[[Sequence[RowT]], NDArray[np.float64]],
     ) -> None:
         """keys, values: of rows, in the shapes of `Numbers`; they must hold for as long as a row reads the same."""
@@ -335,46 +351,52 @@ class NumbersReader(Generic[RowT]):
     def __call__(self, page: ListingPage) -> Numbers:
         """The numbers of a page; `SourceError` when the request was refused or the answer is no listing."""
         if page.reply.status == 200 and not self._resting and page.rows:
-            hashes = page.hashes()
-            before = self._before.positions(hashes)
-            changed = np.flatnonzero(before < 0)
-            rows = self._decoder.exactly(page, changed)
-            if rows is not None:
-                keys = self._keys(rows)
-                values = self._values(rows)
-                if len(changed) < len(before):
-                    read = (keys, values)
-                    keys = self._before.keys[before]
-                    values = self._before.values[:, before]
-                    keys[changed], values[:, changed] = read
-                return Numbers(
-                    keys, values, hashes, page.total, found=len(hashes) - len(changed)
-                )
-        found = self._decoder(page)
-        return Numbers.of(found, self._keys(found.rows), self._values(found.rows))
+            numbers = self._compared(page)
+            if numbers is not None:
+                return numbers
+        listed = self._decoder(page)
+        return Numbers.of(listed, self._keys(listed.rows), self._values(listed.rows))
 
-    def together(
-        self, pages: Sequence[Numbers]
-    ) -> tuple[NDArray[Any], NDArray[np.float64]]:
-        """Keys and values of all pages of a poll, read-only; what can be found by its hash is remembered."""
+    def _compared(self, page: ListingPage) -> Numbers | None:
+        """The numbers of a page, of which only changed rows are decoded; None where one of these cannot be read."""
+        hashes = page.hashes()
+        before = self._before.positions(hashes)
+        changed = np.flatnonzero(before < 0)
+        rows = self._decoder.exactly(page, changed)
+        if rows is None:
+            return None
+        keys = self._keys(rows)
+        values = self._values(rows)
+        unchanged = len(hashes) - len(changed)
+        if unchanged:
+            changed_keys = keys
+            changed_values = values
+            keys = self._before.keys[before]
+            values = self._before.values[:, before]
+            keys[changed] = changed_keys
+            values[:, changed] = changed_values
+        return Numbers(keys, values, hashes, page.total, found=unchanged)
+
+    def together(self, pages: Sequence[Numbers]) -> tuple[Values, NDArray[np.float64]]:
+        """Keys and values of all pages of a poll, read-only; rows with hashes are remembered for the next poll."""
         keys, values = _joined(pages)
         compared = [page for page in pages if len(page.hashes)]
+        unchanged = sum(page.found for page in compared)
         if self._resting:
             self._resting -= 1
-        elif compared and sum(page.found for page in compared) < WORTH * len(
-            self._before
-        ):
+        elif compared and unchanged < WORTH * len(self._before):
             self._resting = RESTING
         self._before = _NOTHING
         if compared and not self._resting:
-            known = (keys, values) if len(compared) == len(pages) else _joined(compared)
-            self._before = _Remembered(
-                np.concatenate([page.hashes for page in compared]), *known
-            )
+            hashes = np.concatenate([page.hashes for page in compared])
+            if len(compared) == len(pages):
+                self._before = _Remembered(hashes, keys, values)
+            else:
+                self._before = _Remembered(hashes, *_joined(compared))
         return keys, values
 
 
-def _joined(pages: Sequence[Numbers]) -> tuple[NDArray[Any], NDArray[np.float64]]:
+def _joined(pages: Sequence[Numbers]) -> tuple[Values, NDArray[np.float64]]:
     keys = np.concatenate([page.keys for page in pages])
     values = np.empty((len(pages[0].values), len(keys)))
     np.concatenate(

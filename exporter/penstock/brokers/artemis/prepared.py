@@ -42,12 +42,13 @@ class PreparedBuilder:
         """Queues that deliver more than their consumers have; none while nothing was prepared at the poll before."""
         if not len(self._index):
             return np.empty(0, np.intp)
-        at = queues.index.positions(queue_of)
-        held = np.nan_to_num(consumers["buffered"]) + np.nan_to_num(
+        positions = queues.index.positions(queue_of)
+        buffered = np.nan_to_num(consumers["buffered"]) + np.nan_to_num(
             consumers["awaiting_commit"]
         )
+        has_queue = positions >= 0
         beyond = queues["delivering"] - np.bincount(
-            at[at >= 0], weights=held[at >= 0], minlength=len(queues)
+            positions[has_queue], weights=buffered[has_queue], minlength=len(queues)
         )
         suspects = np.flatnonzero(beyond > 0)
         return suspects[np.argsort(-beyond[suspects], kind="stable")[:MOST_QUEUES]]
@@ -60,10 +61,10 @@ class PreparedBuilder:
             raise BadAnswer(
                 "listPreparedTransactions: the answer has another form than expected"
             ) from error
-        found = [xid[1] for text in texts[:MOST] if (xid := _XID.search(text))]
-        if len(found) < min(len(texts), MOST):
+        xids = [xid[1] for text in texts[:MOST] if (xid := _XID.search(text))]
+        if len(xids) < min(len(texts), MOST):
             raise BadAnswer("listPreparedTransactions: a transaction without an Xid")
-        xids = list(dict.fromkeys(found))
+        xids = list(dict.fromkeys(xids))
         keys = self._keys(xids)
         self._index, _ = self._index.advance(
             keys, lambda new: [TransactionRow(xids[i], "", "") for i in new]
@@ -76,14 +77,17 @@ class PreparedBuilder:
 
 
 def in_doubt(
-    replies: Sequence[wire.Reply], at: Positions, size: int
+    replies: Sequence[wire.Reply], positions: Positions, size: int
 ) -> tuple[Column, Unread]:
-    """By queue the messages of prepared transactions, NaN where it was not asked; which could not be read."""
-    found = np.full(size, np.nan)
+    """(queues,) How many messages are in prepared transactions, NaN where it was not asked; and which values could not
+    be read. positions: of the queues that were asked. size: the number of queues.
+    """
+    messages = np.full(size, np.nan)
     unread: Unread = Counter()
-    for i, reply in zip(at.tolist(), replies, strict=True):
-        if not reply.nothing_found:  # it went away since it was listed
-            row, missing = _COUNT.counted(reply, "PreparedTransactionMessageCount")
-            found[i] = row.prepared_transaction_message_count
-            unread += missing
-    return found, unread
+    for position, reply in zip(positions.tolist(), replies, strict=True):
+        if reply.nothing_found:  # it was deleted since it was listed
+            continue
+        row, missing = _COUNT.counted(reply, "PreparedTransactionMessageCount")
+        messages[position] = row.prepared_transaction_message_count
+        unread += missing
+    return messages, unread

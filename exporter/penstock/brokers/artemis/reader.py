@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from sys import intern
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -32,7 +33,7 @@ from penstock.brokers.engine import SHARE, BrokerReader, PageT, left_out, unread
 from penstock.brokers.engine import Poll as AnyPoll
 from penstock.brokers.replies import Decoder
 from penstock.brokers.requests import key_if_any, key_of
-from penstock.brokers.rows import Rows, Unread, limit, matrix, together
+from penstock.brokers.rows import Paged, Rows, Unread, limit, matrix, together
 from penstock.brokers.sight import Sight
 from penstock.brokers.tables import NameJoin
 from penstock.core.catalogues import read_toml
@@ -103,7 +104,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         self._addresses = tables.AddressBuilder()
         self._connections = ConnectionBuilder(names)
         self._queue_names: dict[int, str] = {}
-        """By hashes of the names of MBeans, which are long."""
+        """Names by the hashes of the names of their MBeans, which are long."""
         self._sizes = Sizes()
         self._link_tables = LinkBuilder()
         self._prepared = PreparedBuilder()
@@ -114,16 +115,16 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         self._guard_tried = Cadence()
         self._unguarded = np.nan
         self._unknown_roles = False
-        self._judged: tuple[Index[QueueRow], Roles] = (Index.empty(), self._roles)
+        self._judged_index: Index[QueueRow] = Index.empty()
+        self._judged_roles = self._roles
         self._settings: Aged[str, wire.AddressSettings] = Aged()
         self._groups: Aged[str, float] = Aged()
         self._diverts: tuple[tuple[str, str], ...] = ()
         self._diverts_read = Cadence()
         self._blocked: dict[str, bool] | None = None
         self._avoid: dict[str, float] = {}
-        self._rest = (
-            np.inf
-        )  # seconds that the parts after the consumers took at the last poll
+        self._rest = np.inf
+        """Seconds that the parts after the consumers took at the last poll."""
         self._queue_join = NameJoin()
         self._connection_join = NameJoin()
 
@@ -163,18 +164,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         addresses = await poll.collect(
             "addresses", self._read_addresses(poll), WITH_PATTERN
         )
-        soon = self._unknown_roles and not self._too_many_for_patterns
-        refresh = self._roles_read.due(poll.now, NEW_QUEUES_WAIT if soon else ROLES_AGE)
-        if refresh and len(self._judged[0]):
-            refresh = await poll.collect("roles", self._refresh_roles(poll)) is not None
-        queues = await poll.collect(
-            "queues", self._read_queues(poll, refresh=refresh), WITH_PATTERN
-        )
-        sizes = None
-        if not self._too_many_for_patterns:
-            sizes = await poll.collect("sizes", self._read_sizes(poll, queues))
-        if queues is not None and sizes is not None:
-            queues = Table(queues.index, {**queues.columns, **sizes})
+        queues = await self._queues_with_sizes(poll)
         if addresses is not None:
             await poll.collect("settings", self._refresh_settings(poll, addresses))
         if queues is not None and self._guard_tried.due(poll.now, GUARD_AGE):
@@ -183,64 +173,90 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             self._connection_tables = await poll.collect(
                 "connections", self._read_connections(poll)
             )
-        connections = self._connection_tables
         await self._read_diverts(poll)
         link_table = await poll.collect("links", self._links(poll, links, queues))
-
-        def joined() -> tuple[Keys, Keys, str]:
-            return (
-                self._queue_join(
-                    consumers,
-                    queues and queues.index,
-                    lambda row: row.queue,
-                    self._queues.keys_of,
-                ),
-                self._connection_join(
-                    consumers,
-                    connections,
-                    lambda row: row.session,
-                    self._connections.keys_of,
-                ),
-                tables.mirror_of(connections[1] if connections else None, link_table),
-            )
-
-        consumer_queue, consumer_connection, mirror_of = await poll.work(joined)
+        joins = await poll.work(self._joins, consumers, queues)
         prepared = await poll.collect(
-            "transactions", self._read_prepared(poll, queues, consumers, consumer_queue)
+            "transactions", self._read_prepared(poll, queues, consumers, joins.queue)
         )
-        if queues is not None and prepared is not None and prepared[1] is not None:
-            queues = Table(queues.index, {**queues.columns, "in_doubt": prepared[1]})
-        queues = await self._with_groups(poll, queues, consumers, consumer_queue)
+        if prepared is not None:
+            queues = _with_column(queues, "in_doubt", prepared.in_doubt)
+        queues = await self._with_groups(poll, queues, consumers, joins.queue)
+        connections, producers = self._connection_tables or (None, None)
         self._rest = sum(
-            one.seconds
-            for name, one in poll.collectors.items()
+            collector.seconds
+            for name, collector in poll.collectors.items()
             if name not in ("broker", "consumers")
         )
-        notes = {
-            "oldest": self._version < versions.CONSUMER_NUMBERS,
-            "too_many": self._too_many_for_patterns,
-        }
-        return Snapshot(
+        broker = replace(
+            broker,
+            unguarded=self._unguarded,
+            object_name=ask.object_name(self._name),
+            mirror_of=await poll.work(tables.mirror_of, producers, link_table),
+        )
+        snapshot = Snapshot(
             stamp=poll.now,
-            broker=replace(
-                broker,
-                unguarded=self._unguarded,
-                object_name=ask.object_name(self._name),
-                mirror_of=mirror_of,
-            ),
+            broker=broker,
             addresses=addresses,
             queues=queues,
             consumers=consumers,
-            connections=connections[0] if connections else None,
-            producers=connections[1] if connections else None,
+            connections=connections,
+            producers=producers,
             links=link_table,
             diverts=self._diverts,
-            transactions=prepared[0] if prepared else None,
-            consumer_queue=consumer_queue,
-            consumer_connection=consumer_connection,
-            collectors=poll.collectors,
-            notes=tuple(text for name, text in NOTES.items() if notes[name]),
         )
+        return replace(
+            snapshot,
+            transactions=prepared.transactions if prepared else None,
+            consumer_queue=joins.queue,
+            consumer_connection=joins.connection,
+            collectors=poll.collectors,
+            notes=self._notes(),
+        )
+
+    async def _queues_with_sizes(self, poll: Poll) -> Table[QueueRow] | None:
+        """The queues, after their roles where these are due, with the numbers that no listing has; None: not read."""
+        is_new = self._unknown_roles and not self._too_many_for_patterns
+        refresh = self._roles_read.due(
+            poll.now, NEW_QUEUES_WAIT if is_new else ROLES_AGE
+        )
+        if refresh and len(self._judged_index):
+            refresh = await poll.collect("roles", self._refresh_roles(poll)) is not None
+        queues = await poll.collect(
+            "queues", self._read_queues(poll, refresh=refresh), WITH_PATTERN
+        )
+        if self._too_many_for_patterns:
+            return queues
+        sizes = await poll.collect("sizes", self._read_sizes(poll, queues))
+        if queues is None or sizes is None:
+            return queues
+        return Table(queues.index, {**queues.columns, **sizes})
+
+    def _joins(
+        self, consumers: Table[ConsumerRow] | None, queues: Table[QueueRow] | None
+    ) -> "_Joins":
+        """The queues and connections of these consumers."""
+        queue = self._queue_join(
+            consumers,
+            queues and queues.index,
+            lambda row: row.queue,
+            self._queues.keys_of,
+        )
+        connection = self._connection_join(
+            consumers,
+            self._connection_tables,
+            lambda row: row.session,
+            self._connections.keys_of,
+        )
+        return _Joins(queue, connection)
+
+    def _notes(self) -> tuple[str, ...]:
+        """The notes for the operator: which numbers this broker cannot give."""
+        applies = {
+            "oldest": self._version < versions.CONSUMER_NUMBERS,
+            "too_many": self._too_many_for_patterns,
+        }
+        return tuple(text for name, text in NOTES.items() if applies[name])
 
     async def _pages(
         self,
@@ -264,15 +280,15 @@ class ArtemisReader(BrokerReader[wire.Reply]):
                 body = (await poll.call([request])).body
                 read = len(body) if number == 1 else read + len(body)
                 self.options.budgets.check_bytes(operation, read)
-                found = await poll.work(listing_page, body)
-                if not found.reply.vanished_meanwhile:
+                listing = await poll.work(listing_page, body)
+                if not listing.reply.vanished_meanwhile:
                     break
-            return await poll.work(decode, found)
+            return await poll.work(decode, listing)
 
         return await poll.pages(page, rows, budget, sight)
 
     def _budget(self, operation: str) -> Budget:
-        """Of one of `ask.LISTINGS`."""
+        """The budget of one of `ask.LISTINGS`."""
         return self.budgets[operation.removeprefix("list").lower()]
 
     async def _all_pages(
@@ -311,48 +327,52 @@ class ArtemisReader(BrokerReader[wire.Reply]):
     async def _read_queues(
         self, poll: Poll, *, refresh: bool
     ) -> tuple[Table[QueueRow], str]:
-        before = self._queues
+        builder = self._queues
         budget = self.budgets["queues"]
-
-        async def roles() -> None:
-            if refresh and not len(
-                self._judged[0]
-            ):  # until now it was not known whether a pattern may be asked
-                await poll.collect("roles", self._refresh_roles(poll))
-
+        # Until the first listing it is not known whether a pattern may be asked: the roles are read after it.
+        roles_due = refresh and not len(self._judged_index)
         try:
             pages, replaced = await self._unless_locked(
                 poll,
                 "listQueues",
-                before,
-                lambda page: before.page(page, refresh=refresh),
+                builder,
+                lambda page: builder.page(page, refresh=refresh),
                 ask.queues(self._name, wire.QueueAttributes),
                 _MESSAGES,
             )
         except Refused:
-            await roles()
+            if roles_due:
+                await poll.collect("roles", self._refresh_roles(poll))
             raise
-        await roles()
+        if roles_due:
+            await poll.collect("roles", self._refresh_roles(poll))
 
         def build() -> Table[QueueRow]:
-            table = before.table(
+            table = builder.table(
                 pages, self._roles, from_attributes=replaced, by_size=budget.was_over
             )
-            if table.index is not self._judged[0] or self._roles is not self._judged[1]:
-                self._judged = table.index, self._roles
-                self._unknown_roles = any(
-                    row.name not in self._roles.dead_letters for row in table.index
-                )
+            self._note_roles(table.index)
             return table
 
-        known, table = len(self._judged[0]), await poll.work(build)
-        if known and not len(table):  # the next poll believes it
+        rows_before = len(self._judged_index)
+        table = await poll.work(build)
+        if rows_before and not len(table):  # the next poll believes it
             raise BadAnswer(
                 "no queue is listed any more: the broker is stopping, or all were deleted"
             )
         budget.shown(table.index)
-        poll.note("queues", before.sight)
+        poll.note("queues", builder.sight)
         return table, unreadable(pages)
+
+    def _note_roles(self, index: Index[QueueRow]) -> None:
+        """Note whether these queues have one whose dead-letter and expiry addresses are not known yet."""
+        if index is self._judged_index and self._roles is self._judged_roles:
+            return
+        self._judged_index = index
+        self._judged_roles = self._roles
+        self._unknown_roles = any(
+            row.name not in self._roles.dead_letters for row in index
+        )
 
     async def _read_addresses(self, poll: Poll) -> tuple[Table[AddressRow], str]:
         before = self._addresses
@@ -388,8 +408,9 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         *,
         listed: bool = True,
     ) -> tuple[list[Numbers], bool]:
-        """What `operation` lists, or the lock-free read of a pattern in its place, if no more rows than may be
-        read; whether the latter. size: the field by which the largest are kept. listed: this version's listing will do.
+        """The pages that `operation` lists, or the lock-free read of a pattern in their place, where no more rows are
+        there than may be read; and True for the pattern. size: the field by which the largest are kept. listed: this
+        version's listing will do.
         """
         budget = self._budget(operation)
         if listed and (budget.over or poll.now >= self._avoid.get(operation, -np.inf)):
@@ -399,9 +420,8 @@ class ArtemisReader(BrokerReader[wire.Reply]):
                         poll, operation, QUEUE_PAGE_ROWS, decode, made.sight, tries=2
                     ), False
             except (Unreachable, BadAnswer) as failed:
-                if budget.over or isinstance(
-                    failed, OverBudget
-                ):  # over: this listing may just have shown it
+                # Over the budget: this listing may just have shown it.
+                if budget.over or isinstance(failed, OverBudget):
                     raise
                 if isinstance(failed, Unreachable):
                     # Each call that waits holds a thread of the broker's web server: do not pile them up.
@@ -416,53 +436,55 @@ class ArtemisReader(BrokerReader[wire.Reply]):
     ) -> tuple[dict[str, Column], str]:
         if queues is None:
             raise BadAnswer("not known while the queues cannot be read")
-        at = await poll.work(
+        changed = await poll.work(
             self._sizes.due, queues, self._queues.sight.hidden, poll.now
         )
-        if at is not None:
-            error = await self._sizes_by_name(poll, queues.index, at)
+        if changed is not None:
+            error = await self._sizes_by_name(poll, queues.index, changed)
             return self._sizes.columns(), error
         (reply,) = await poll.ask([ask.queues(self._name, wire.QueueSizes)])
 
         def decode() -> str:
-            mbeans, found = _SIZES.many(reply, "queue sizes")
+            mbeans, rows = _SIZES.many(reply, "queue sizes")
             keys = self._queues.keys_of(self._queues_of(mbeans))
-            self._sizes.found_all(keys, matrix(found.rows, COLUMNS), poll.now)
-            return unreadable([found])
+            self._sizes.found_all(keys, matrix(rows.rows, COLUMNS), poll.now)
+            return unreadable([rows])
 
         error = await poll.work(decode)
         return self._sizes.columns(), error
 
     def _queues_of(self, mbeans: Sequence[str]) -> list[str]:
         """Names of the queues of a pattern read, each parsed once; of an MBean whose name has none it is empty."""
-        known = self._queue_names
+        before = self._queue_names
         names = [
-            known.get(hash(one)) or intern(key_if_any(one, "queue") or "")
-            for one in mbeans
+            before.get(hash(mbean)) or intern(key_if_any(mbean, "queue") or "")
+            for mbean in mbeans
         ]
         self._queue_names = dict(zip(map(hash, mbeans), names, strict=True))
         return names
 
     async def _sizes_by_name(
-        self, poll: Poll, index: Index[QueueRow], at: Positions
+        self, poll: Poll, index: Index[QueueRow], positions: Positions
     ) -> str:
-        rows: Sequence[QueueRow] = index.rows[at].tolist()
+        rows: Sequence[QueueRow] = index.rows[positions].tolist()
         bulks = ask.in_bulks(self._of_each(rows, wire.QueueSizes))
         replies = [reply for bulk in bulks for reply in await poll.ask(bulk)]
 
         def decode() -> str:
             # A queue that went away since it was listed is no error.
-            here = [i for i, reply in enumerate(replies) if not reply.nothing_found]
+            answered = [i for i, reply in enumerate(replies) if not reply.nothing_found]
             read, error = read_each(
-                here,
-                [replies[i] for i in here],
+                answered,
+                [replies[i] for i in answered],
                 lambda reply, i: _SIZES.counted(reply, f"sizes of {rows[i].name!r}"),
             )
             if error and not read:
                 raise BadAnswer(error)
-            values = np.full((len(COLUMNS), len(at)), np.nan)
+            values = np.full((len(COLUMNS), len(positions)), np.nan)
             values[:, list(read)] = matrix([row for row, _ in read.values()], COLUMNS)
-            self._sizes.found(at, values, np.delete(at, here), poll.now)
+            self._sizes.found(
+                positions, values, np.delete(positions, answered), poll.now
+            )
             return error or left_out(together(missing for _, missing in read.values()))
 
         return await poll.work(decode)
@@ -476,9 +498,8 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         """Dead-letter and expiry addresses of all queues, and whether an operator blocks an address's producers."""
         if self._too_many_for_patterns:
             self._blocked = None
-            if len(
-                self._judged[0]
-            ):  # else no settings are known either: again at the next poll
+            # Before the first listing no settings are known either: the roles are due at the next poll again.
+            if len(self._judged_index):
                 self._roles_read = Cadence(poll.now)
             self._roles = self._roles_with(
                 await poll.work(self._dead_letters_by_settings)
@@ -488,40 +509,37 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         if self._version >= versions.BLOCKED_ATTRIBUTE:
             requests.append(ask.addresses(self._name, wire.AddressBlocked))
         began = poll.asked
-        found = await poll.ask(requests)
+        dead_letters, *blocked = await poll.ask(requests)
         self._roles_read = Cadence(poll.now, poll.asked - began)
 
         def decode() -> tuple[Roles, str]:
-            mbeans, rows = _DEAD_LETTERS.many(found[0], "dead-letter addresses")
-            dead_letters = {
+            mbeans, rows = _DEAD_LETTERS.many(dead_letters, "dead-letter addresses")
+            addresses = {
                 name: (row.dead_letter_address or "", row.expiry_address or "")
                 for name, row in zip(self._queues_of(mbeans), rows.rows, strict=True)
             }
-            if len(found) > 1:
-                names, blocked = _BLOCKED.many(found[1], "BlockedViaManagement")
-                self._blocked = {
-                    key_if_any(n, "address") or "": b.blocked_via_management
-                    for n, b in zip(names, blocked.rows, strict=True)
-                }
-                return self._roles_with(dead_letters), unreadable([rows, blocked])
-            return self._roles_with(dead_letters), unreadable([rows])
+            pages: list[Paged] = [rows]
+            if blocked:
+                self._blocked, blocked_rows = _blocked_addresses(blocked[0])
+                pages.append(blocked_rows)
+            return self._roles_with(addresses), unreadable(pages)
 
         self._roles, error = await poll.work(decode)
         return self._roles, error
 
     def _dead_letters_by_settings(self) -> dict[str, tuple[str, str]]:
-        """The same as far as the settings of addresses are known; else as it was."""
-        settings = self._settings.values
+        """Dead-letter and expiry address by queue, as far as the settings of addresses are known; else as before."""
+        settings_by_address = self._settings.values
         before = self._roles.dead_letters
-        found = [(row.name, settings.get(row.address)) for row in self._judged[0]]
-        known = {
-            name: before[name] for name, one in found if one is None and name in before
-        }
-        return known | {
-            name: (one.dead_letters, one.expiry_address or "")
-            for name, one in found
-            if one is not None
-        }
+        dead_letters: dict[str, tuple[str, str]] = {}
+        for row in self._judged_index:
+            settings = settings_by_address.get(row.address)
+            if settings is not None:
+                expiry = settings.expiry_address or ""
+                dead_letters[row.name] = (settings.dead_letters, expiry)
+            elif row.name in before:
+                dead_letters[row.name] = before[row.name]
+        return dead_letters
 
     def _roles_with(self, dead_letters: Mapping[str, tuple[str, str]]) -> Roles:
         """The roles in force; the same object when nothing changed, so that rows are not made again for nothing."""
@@ -542,14 +560,16 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         )
         if not (due := due[:SETTINGS_AT_ONCE]):
             return None, ""
-        found = await poll.ask([ask.address_settings(self._name, name) for name in due])
+        replies = await poll.ask(
+            [ask.address_settings(self._name, name) for name in due]
+        )
 
         def decode() -> str:
             read, error = read_each(
-                due, found, lambda r, name: wire.settings(r, f"settings of {name!r}")
+                due, replies, lambda r, name: wire.settings(r, f"settings of {name!r}")
             )
             if self._settings.note(
-                due, {name: one for name, (one, _) in read.items()}, poll.now
+                due, {name: settings for name, (settings, _) in read.items()}, poll.now
             ):
                 self._roles = self._roles_with(self._roles.dead_letters)
             return error or left_out(
@@ -600,10 +620,10 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         self._diverts_read = Cadence(poll.now)
         with suppress(SourceError), poll.share():
             (reply,) = await poll.ask([ask.diverts(self._name)])
-            found = (await poll.work(_DIVERTS.many, reply, "diverts"))[1].rows
+            diverts = (await poll.work(_DIVERTS.many, reply, "diverts"))[1].rows
             self._diverts = tuple(
                 (row.address, row.forwarding_address)
-                for row in found
+                for row in diverts
                 if row.forwarding_address
             )
 
@@ -614,36 +634,46 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         consumers: Table[ConsumerRow] | None,
         queue_of: Keys,
     ) -> Table[QueueRow] | None:
+        """The queues with the numbers of their message groups, as far as these were asked."""
         if queues is None or consumers is None:
             return queues
         index = queues.index
 
-        def asked() -> tuple[dict[str, QueueRow], list[str]]:
-            rows = {
-                row.name: row for row in index.rows[uneven(queues, consumers, queue_of)]
-            }
-            return rows, self._groups.due(rows, poll.now)[:AT_ONCE]
+        def due_queues() -> list[QueueRow]:
+            positions = uneven(queues, consumers, queue_of)
+            rows = {row.name: row for row in index.rows[positions]}
+            due = self._groups.due(rows, poll.now)[:AT_ONCE]
+            return [rows[name] for name in due]
 
-        rows, due = await poll.work(asked)
+        due = await poll.work(due_queues)
         if due:
-            self._groups.note(
-                due, {}, poll.now
-            )  # also where it fails: not at every poll
-            with suppress(SourceError), poll.share():
-                found = await poll.ask(
-                    self._of_each([rows[name] for name in due], wire.QueueGroups)
-                )
-                self._groups.note(due, read_each(due, found, _groups_of)[0], poll.now)
-        if not (known := self._groups.values):
+            await self._read_groups(poll, due)
+        counts = self._groups.values
+        if not counts:
             return queues
-        at = queues.index.positions(self._queues.keys_of([*known]))
+        positions = index.positions(self._queues.keys_of([*counts]))
+        is_listed = positions >= 0
         groups = np.full(len(queues), np.nan)
-        groups[at[at >= 0]] = np.array([*known.values()])[at >= 0]
-        return Table(queues.index, {**queues.columns, "groups": groups})
+        groups[positions[is_listed]] = np.array([*counts.values()])[is_listed]
+        return _with_column(queues, "groups", groups)
 
-    def _of_each(self, rows: Sequence[QueueRow], of: type[Struct]) -> list[Request]:
+    async def _read_groups(self, poll: Poll, rows: Sequence[QueueRow]) -> None:
+        """Read how many message groups these queues have; as before where this fails."""
+        names = [row.name for row in rows]
+        # They count as asked also where it fails: not at every poll.
+        self._groups.note(names, {}, poll.now)
+        with suppress(SourceError), poll.share():
+            replies = await poll.ask(self._of_each(rows, wire.QueueGroups))
+            counts, _ = read_each(names, replies, _groups_of)
+            self._groups.note(names, counts, poll.now)
+
+    def _of_each(
+        self, rows: Sequence[QueueRow], attributes: type[Struct]
+    ) -> list[Request]:
         return [
-            ask.of_queue(self._name, row.address, row.name, row.routing_type, of)
+            ask.of_queue(
+                self._name, row.address, row.name, row.routing_type, attributes
+            )
             for row in rows
         ]
 
@@ -653,19 +683,22 @@ class ArtemisReader(BrokerReader[wire.Reply]):
         queues: Table[QueueRow] | None,
         consumers: Table[ConsumerRow] | None,
         queue_of: Keys,
-    ) -> tuple[tuple[Table[model.TransactionRow], Column | None], str]:
-        """Prepared transactions, and by queue the messages in them, None where no queue was to be asked."""
-        rows: Sequence[QueueRow] = ()
+    ) -> tuple["_Prepared", str]:
+        """The prepared transactions, and how many messages of each queue are in them."""
+        suspects: Positions = np.empty(0, np.intp)
+        requests = [ask.prepared_transactions(self._name)]
         if queues is not None and consumers is not None:
-            at = await poll.work(self._prepared.suspects, queues, consumers, queue_of)
-            rows = queues.index.rows[at].tolist()
-        each = self._of_each(rows, wire.QueueInDoubt)
-        listed, *counts = await poll.ask([ask.prepared_transactions(self._name), *each])
+            suspects = await poll.work(
+                self._prepared.suspects, queues, consumers, queue_of
+            )
+            rows = queues.index.rows[suspects].tolist()
+            requests += self._of_each(rows, wire.QueueInDoubt)
+        listed, *counts = await poll.ask(requests)
         table = await poll.work(self._prepared.table, listed)
         if queues is None or not counts:
-            return (table, None), ""
-        messages, missing = await poll.work(in_doubt, counts, at, len(queues))
-        return (table, messages), left_out(missing)
+            return _Prepared(table, None), ""
+        messages, missing = await poll.work(in_doubt, counts, suspects, len(queues))
+        return _Prepared(table, messages), left_out(missing)
 
     async def _try_guard(self, poll: Poll, queues: Table[QueueRow]) -> None:
         """Whether the broker lets this account read what it must not; not tried while no queue is empty. The attribute
@@ -684,7 +717,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             self._unguarded = float(wire.readable(reply))
 
     async def _links(
-        self, poll: Poll, found: Sequence[wire.Reply], queues: Table[QueueRow] | None
+        self, poll: Poll, replies: Sequence[wire.Reply], queues: Table[QueueRow] | None
     ) -> tuple[Table[model.LinkRow], str]:
         if queues is None:
             raise BadAnswer(
@@ -692,7 +725,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
             )
         states: list[LinkState] = []
         pages = []
-        for reply, kind in zip(found, ("bridge", "federation"), strict=True):
+        for reply, kind in zip(replies, ("bridge", "federation"), strict=True):
             mbeans, links = _BRIDGES.many(reply, f"{kind} attributes")
             pages.append(links)
             states += [
@@ -707,7 +740,7 @@ class ArtemisReader(BrokerReader[wire.Reply]):
 
 def _one_broker(reply: wire.Reply) -> tuple[str, wire.BrokerAttributes, Unread]:
     """Its name, its own values, and which of them could not be read."""
-    names, found = _BROKER.many(reply, "broker attributes")
+    names, listed = _BROKER.many(reply, "broker attributes")
     if not names:
         raise BadAnswer(
             "Jolokia answers, but shows no Artemis broker: it is starting, stopping, or not an Artemis"
@@ -716,42 +749,81 @@ def _one_broker(reply: wire.Reply) -> tuple[str, wire.BrokerAttributes, Unread]:
         raise BadAnswer(
             f"{len(names)} Artemis brokers in one JVM; Penstock reads one broker a JVM"
         )
-    attributes = found.rows[0]
+    attributes = listed.rows[0]
     if not attributes.version:
         why = f"may the user read attributes (get*, is*)? {wire.BY_CERTIFICATE}"
         raise BadAnswer(
             f"the broker did not return its version: it is starting or stopping; if that lasts: {why}"
         )
-    return key_of(names[0], "broker"), attributes, found.unread
+    return key_of(names[0], "broker"), attributes, listed.unread
 
 
 def _broker(attributes: wire.BrokerAttributes) -> Broker:
-    active = attributes.active
-    return Broker(
+    is_active = attributes.active
+    # A passive broker reports 0 whatever is on the disk.
+    disk_used = attributes.disk_store_usage if is_active else np.nan
+    has_disk_limit = attributes.max_disk_usage > 0
+    disk_limit = attributes.max_disk_usage / 100 if has_disk_limit else np.nan
+    broker = Broker(
         kind=BrokerKind.ARTEMIS,
         version=attributes.version,
         product_version=versions.product_version(attributes.version),
         node_id=attributes.node_id,
-        role=Role.ACTIVE if active else Role.PASSIVE,
+        role=Role.ACTIVE if is_active else Role.PASSIVE,
         clock=attributes.current_time_millis / 1000,
         uptime=attributes.uptime_millis / 1000,
         connections=attributes.connection_count,
+    )
+    return replace(
+        broker,
         memory_used_bytes=attributes.address_memory_usage,
         memory_limit_bytes=limit(attributes.global_max_size),
-        # A passive broker reports 0 whatever is on the disk.
-        disk_used_ratio=attributes.disk_store_usage if active else np.nan,
-        disk_limit_ratio=attributes.max_disk_usage / 100
-        if attributes.max_disk_usage > 0
-        else np.nan,
+        disk_used_ratio=disk_used,
+        disk_limit_ratio=disk_limit,
         authentication_failures=attributes.authentication_failure_count,
         sessions_made=attributes.total_session_count,
     )
 
 
+class _Joins(NamedTuple):
+    """Per consumer the keys of its queue and of its connection, -1 where unknown."""
+
+    queue: Keys
+    connection: Keys
+
+
+class _Prepared(NamedTuple):
+    """The prepared transactions of one poll."""
+
+    transactions: Table[model.TransactionRow]
+    in_doubt: Column | None
+    """(queues,) How many messages are in them, NaN where it was not asked; None: no queue was to be asked."""
+
+
+def _with_column(
+    queues: Table[QueueRow] | None, name: str, column: Column | None
+) -> Table[QueueRow] | None:
+    """The queues with one more column; as they are without queues or without the column."""
+    if queues is None or column is None:
+        return queues
+    return Table(queues.index, {**queues.columns, name: column})
+
+
+def _blocked_addresses(
+    reply: wire.Reply,
+) -> tuple[dict[str, bool], Rows[wire.AddressBlocked]]:
+    """Whether an operator blocks the producers of an address, by its name; and the rows of the answer."""
+    mbeans, rows = _BLOCKED.many(reply, "BlockedViaManagement")
+    blocked = {
+        key_if_any(mbean, "address") or "": row.blocked_via_management
+        for mbean, row in zip(mbeans, rows.rows, strict=True)
+    }
+    return blocked, rows
+
+
 def _groups_of(reply: wire.Reply, queue: str) -> float | None:
-    """None where the queue is gone."""
-    return (
-        None
-        if reply.nothing_found
-        else _GROUPS.counted(reply, f"GroupCount of {queue!r}")[0].group_count
-    )
+    """The number of message groups of a queue; None: the queue was deleted."""
+    if reply.nothing_found:
+        return None
+    row, _ = _GROUPS.counted(reply, f"GroupCount of {queue!r}")
+    return row.group_count

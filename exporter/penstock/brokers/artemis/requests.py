@@ -32,7 +32,7 @@ ALL_ROWS = 100_000
 
 BULK = 1_000
 BULK_CHARACTERS = 1_000_000
-"""Of the names in a bulk, where they are long."""
+"""Characters of the names in a bulk, where they are long."""
 
 # The empty filter that every version understands; an empty string fails before 2.40.
 _NO_FILTER = '{"field":"","operation":"","value":"","searchFilters":[]}'
@@ -54,7 +54,7 @@ BROKER_CONNECTIONS = _read(
 def addresses(
     broker: str, row: type[Struct] = wire.AddressAttributes, below: str = ""
 ) -> Request:
-    """Of all addresses, or of what is below all of them, the attributes of a row."""
+    """The attributes of a row, of all addresses or of all objects below them."""
     return _read(
         f"broker={quote(broker)},component=addresses,address=*{below}", attributes(row)
     )

@@ -1,4 +1,4 @@
-"""What no listing says of a queue, `QueueSizes`: which queues are requested, and the last values of the others.
+"""Numbers of a queue that no listing has, `QueueSizes`: which queues are requested, and the last values of the others.
 
 The broker looks up a role for each attribute of each queue, so that these few cost it more than a listing. A queue that
 holds nothing and whose counters are as before has had no message. One that holds messages is always asked: a consumer
@@ -40,11 +40,12 @@ class Sizes:
         self._index: Index[QueueRow] = Index.empty()
         self._counters = np.empty((len(_COUNTERS), 0))
         self._values = np.empty((len(COLUMNS), 0))
-        # When a queue was last seen to hold something or to have changed; and whether it was read long enough after.
         self._since = np.empty(0)
+        """(queues,) When a queue last held messages or had changed."""
         self._settled = np.empty(0, np.bool_)
+        """(queues,) Whether it was read long enough after that."""
         self._absent: Keys = np.empty(0, np.int64)
-        """Not found by their names at the last reading."""
+        """Keys of the queues that the broker did not find by their names at the last reading."""
         self._all_read = Cadence()
 
     def due(
@@ -57,48 +58,48 @@ class Sizes:
         before = queues.index.positions_in(self._index)
         counters = np.vstack([queues[name] for name in _COUNTERS])
         # A number that is missing differs from itself, so that its queue counts as changed.
-        busy = (counters != take_or_fill(self._counters, before, np.nan)).any(axis=0)
-        busy |= (counters[: len(_HELD)] != 0).any(axis=0) | np.isin(index.keys, hidden)
+        has_changed = counters != take_or_fill(self._counters, before, np.nan)
+        busy = has_changed.any(axis=0)
+        busy |= (counters[: len(_HELD)] != 0).any(axis=0)
+        busy |= np.isin(index.keys, hidden)
         self._since = np.where(busy, now, take_or_fill(self._since, before, now))
         self._settled = take_or_fill(self._settled, before, False) & ~busy
         self._values = take_or_fill(self._values, before, np.nan)
         self._index = index
         self._counters = counters
         due = np.flatnonzero(~self._settled)
-        # One that is listed and has no MBean of its name: the pattern finds it, whatever its name is.
-        absent = (positions(index.keys, self._absent) >= 0).any()
-        if (
-            absent
-            or self._all_read.due(now, ALL_AGE)
-            or len(due) > BY_NAME * len(index)
-        ):
+        # A queue that is listed and has no MBean of its name: the pattern finds it, whatever its name is.
+        is_absent = (positions(index.keys, self._absent) >= 0).any()
+        are_many = len(due) > BY_NAME * len(index)
+        if is_absent or are_many or self._all_read.due(now, ALL_AGE):
             return None
         return due
 
     def found(
-        self, at: Positions, values: Matrix, absent: Positions, now: float
+        self, requested: Positions, values: Matrix, absent: Positions, now: float
     ) -> None:
-        """Those at `at` were asked by name. values: of shape (3, len(at)), NaN where they could not be read. absent:
-        positions of those that were not there.
+        """Note the answers about queues that were requested by name.
+
+        requested: their positions. values: (3, requested), NaN where they could not be read. absent: positions of the
+        queues that the broker did not find.
         """
-        self._set(at, values, now)
+        self._set(requested, values, now)
         self._absent = self._index.keys[absent]
 
     def found_all(self, keys: Keys, values: Matrix, now: float) -> None:
-        """All were asked by pattern; those of `keys` were found."""
-        at = self._index.positions(keys)
-        here = at >= 0
-        every = np.full_like(self._values, np.nan)
-        every[:, at[here]] = values[:, here]
-        self._set(np.arange(len(self._index)), every, now)
+        """Note the answer to the request for all queues by pattern. keys: of the queues in it. values: (3, keys)."""
+        rows = self._index.positions(keys)
+        listed = rows >= 0
+        all_values = np.full_like(self._values, np.nan)
+        all_values[:, rows[listed]] = values[:, listed]
+        self._set(np.arange(len(self._index)), all_values, now)
         self._absent = self._absent[:0]
         self._all_read = Cadence(now)
 
     def columns(self) -> dict[str, Column]:
         return dict(zip(COLUMNS, self._values, strict=True))
 
-    def _set(self, at: Positions, values: Matrix, now: float) -> None:
-        self._values[:, at] = values
-        self._settled[at] = ~np.isnan(values).any(axis=0) & (
-            now - self._since[at] >= SETTLES
-        )
+    def _set(self, rows: Positions, values: Matrix, now: float) -> None:
+        self._values[:, rows] = values
+        was_read = ~np.isnan(values).any(axis=0)
+        self._settled[rows] = was_read & (now - self._since[rows] >= SETTLES)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from sys import intern
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -56,7 +57,14 @@ from penstock.core.table import (
     looked_up,
     take_or_fill,
 )
-from penstock.model import AddressRow, ConsumerRow, LinkRow, ProducerRow, QueueRow
+from penstock.model import (
+    AddressRow,
+    ConsumerRow,
+    LinkRow,
+    ProducerRow,
+    QueueKind,
+    QueueRow,
+)
 
 QueueText = wire.QueueTexts | wire.QueueAttributes
 
@@ -80,6 +88,7 @@ def _ids(rows: Sequence[msgspec.Struct]) -> Keys:
 
 
 def _texts_of(field: str) -> Callable[[Sequence[msgspec.Struct]], NDArray[np.object_]]:
+    """A function that returns a text field of the rows: (rows,)."""
     return lambda rows: np.array(list(map(attrgetter(field), rows)), np.object_)
 
 
@@ -87,9 +96,9 @@ def _attribute_matrix(
     rows: Sequence[msgspec.Struct], row: type[msgspec.Struct], columns: Sequence[str]
 ) -> NDArray[np.float64]:
     """Like the matrix of a listing with these columns; NaN where a pattern read has no such field."""
-    found = [name for name in columns if name in row.__struct_fields__]
+    shared = [name for name in columns if name in row.__struct_fields__]
     values = np.full((len(columns), len(rows)), np.nan)
-    values[[columns.index(name) for name in found]] = matrix(rows, found)
+    values[[columns.index(name) for name in shared]] = matrix(rows, shared)
     return values
 
 
@@ -109,9 +118,9 @@ class ConsumerBuilder:
 
     def page(self, listing: ListingPage) -> Numbers:
         numbers = self._numbers(listing)
-        at = np.flatnonzero(self._index.positions(numbers.keys) < 0)
-        wanted = set(numbers.keys[at].tolist())
-        texts = self._texts.at_least(listing, at, len(numbers))
+        new = np.flatnonzero(self._index.positions(numbers.keys) < 0)
+        wanted = set(numbers.keys[new].tolist())
+        texts = self._texts.at_least(listing, new, len(numbers))
         return replace(
             numbers, fresh={row.id: self._row(row) for row in texts if row.id in wanted}
         )
@@ -129,9 +138,8 @@ class ConsumerBuilder:
         if not columns["orphaned"].any():
             del columns["orphaned"]
         if len(self.sight.leaving):
-            columns["leaving"] = np.isin(self._index.keys, self.sight.leaving).astype(
-                np.float64
-            )
+            is_leaving = np.isin(self._index.keys, self.sight.leaving)
+            columns["leaving"] = is_leaving.astype(np.float64)
         for time in CONSUMER_TIMES:
             if time in columns:
                 columns[time] = seconds(columns[time])
@@ -147,17 +155,18 @@ class ConsumerBuilder:
         client = client_name(
             row.client_id, user, row.remote_address, row.protocol, self._names
         )
+        host = remote_host(row.remote_address)
         # Thousands of rows hold the same names: each is kept once.
         return ConsumerRow(
-            id=str(row.id),
-            queue=intern(row.queue),
-            address=intern(row.address),
-            client=intern(client),
-            session=row.session,
-            protocol=intern(row.protocol),
-            user=intern(user),
-            remote_host=intern(remote_host(row.remote_address)),
-            filter=intern(row.filter),
+            str(row.id),
+            intern(row.queue),
+            intern(row.address),
+            intern(client),
+            row.session,
+            intern(row.protocol),
+            intern(user),
+            intern(host),
+            intern(row.filter),
         )
 
 
@@ -178,31 +187,36 @@ class QueueBuilder:
         self._texts_by_id: dict[int, QueueText] = {}
         self._keys_by_name: dict[str, int] = {}
         self._named: Index[QueueRow] | None = None
-        self._paused: tuple[Index[QueueRow], Column] = Index.empty(), np.empty(0)
-        self._role_flags: tuple[Index[QueueRow] | None, Roles, dict[str, Column]] = (
-            None,
-            self._roles,
-            {},
-        )
+        self._paused_index: Index[QueueRow] = Index.empty()
+        self._paused: Column = np.empty(0)
+        """(rows of that index,) Whether the queue was paused at the last poll."""
+        self._flags_index: Index[QueueRow] | None = None
+        self._flags_roles = self._roles
+        self._flags: dict[str, Column] = {}
+        """The `_role_columns` of that index under these roles."""
 
     def page(self, listing: ListingPage, *, refresh: bool) -> Numbers:
         """`refresh`: read the texts of known queues again, too, for what an operator may have changed."""
         numbers = self._numbers(listing)
         new = np.flatnonzero(self._index.positions(numbers.keys) < 0)
-        found = (
+        rows = (
             self._texts(listing).rows
             if refresh
             else self._texts.at_least(listing, new, len(numbers))
         )
-        texts = {row.id: row for row in found}
-        nameless = [at for at in new.tolist() if int(numbers.keys[at]) not in texts]
+        texts = {row.id: row for row in rows}
+        nameless = [
+            position
+            for position in new.tolist()
+            if int(numbers.keys[position]) not in texts
+        ]
         return replace(numbers.without(nameless), fresh=texts)
 
     def attributes(self, reply: wire.Reply) -> Numbers:
-        found = self._attributes.many(reply, "queue attributes")[1]
-        values = _attribute_matrix(found.rows, wire.QueueAttributes, QUEUE_FIELDS)
-        fresh = {r.id: r for r in found.rows}
-        return Numbers.of(found, _ids(found.rows), values, fresh)
+        listed = self._attributes.many(reply, "queue attributes")[1]
+        values = _attribute_matrix(listed.rows, wire.QueueAttributes, QUEUE_FIELDS)
+        fresh = {r.id: r for r in listed.rows}
+        return Numbers.of(listed, _ids(listed.rows), values, fresh)
 
     def table(
         self,
@@ -213,37 +227,45 @@ class QueueBuilder:
         by_size: bool = False,
     ) -> Table[QueueRow]:
         """by_size: the listing is not sorted as usual, and not whole."""
-        listed = self._numbers.together(pages)
+        keys, numbers = self._numbers.together(pages)
         fresh = {key: text for page in pages for key, text in page.fresh.items()}
-        replaced = self._told(fresh) if len(pages) > 1 or lost_rows(pages) else ()
-        sizes = [len(page) for page in pages]
+        has_gaps = len(pages) > 1 or lost_rows(pages) > 0
         keys, numbers = self.sight.whole(
-            sizes, *listed, replaced, lost=lost_rows(pages), by_size=by_size
+            [len(page) for page in pages],
+            keys,
+            numbers,
+            self._remember_new(fresh) if has_gaps else (),
+            lost=lost_rows(pages),
+            by_size=by_size,
         )
         changed = self._changed(roles, fresh)
         index, order = self._index.advance(
-            keys, lambda new: self._rows([int(keys[i]) for i in new]), changed=changed
+            keys, lambda new: self._rows(keys[new].tolist()), changed=changed
         )
         if index is not self._index:
             self._texts_by_id = {
-                int(key): self._texts_by_id[int(key)] for key in index.keys
+                key: self._texts_by_id[key] for key in index.keys.tolist()
             }
         self._index = index
         columns = columns_of(QUEUE_FIELDS, numbers, order)
-        if (limit := columns.get("ring_limit")) is not None:
-            columns["ring_limit"] = np.where(
-                (limit < 0) | (limit >= EXACT), np.nan, limit
-            )
-        before, paused = self._paused
+        _drop_unlimited_rings(columns)
         if from_attributes:
-            # The pattern read cannot ask for it; a queue that was paused a moment ago is not set free by that.
-            stays = take_or_fill(paused, index.positions_in(before), np.nan)
-            columns |= present({"paused": stays})
-        self._paused = index, columns.get("paused", np.full(len(index), np.nan))
+            columns |= present({"paused": self._paused_before(index)})
+        self._paused_index = index
+        self._paused = columns.get("paused", np.full(len(index), np.nan))
         return Table(index, columns | self._role_columns(index))
 
-    def _told(self, fresh: Mapping[int, QueueText]) -> Keys:
-        """Keep the texts of queues that are new; keys of those that had their names before, else -1."""
+    def _paused_before(self, index: Index[QueueRow]) -> Column:
+        """(queues,) Whether each was paused at the last poll, NaN where unknown.
+
+        The pattern read cannot ask for it; a queue that was paused a moment ago is not set free by that.
+        """
+        return take_or_fill(
+            self._paused, index.positions_in(self._paused_index), np.nan
+        )
+
+    def _remember_new(self, fresh: Mapping[int, QueueText]) -> Keys:
+        """Keep the texts of new queues. Returns the keys of the queues that had their names before, else -1."""
         new = {
             key: _interned(text)
             for key, text in fresh.items()
@@ -264,23 +286,16 @@ class QueueBuilder:
 
     def _role_columns(self, index: Index[QueueRow]) -> dict[str, Column]:
         """Whether the queues have a dead-letter and an expiry address; looked up when either side has changed."""
-        if self._role_flags[0] is not index or self._role_flags[1] is not self._roles:
-            known = self._roles.dead_letters
-            said = [known.get(row.name) for row in index]
-            flags = [
-                np.fromiter(
-                    (bool(one[n]) if one else np.nan for one in said),
-                    np.float64,
-                    len(said),
-                )
-                for n in (0, 1)
-            ]
-            self._role_flags = (
-                index,
-                self._roles,
-                {"has_dead_letter_address": flags[0], "has_expiry_address": flags[1]},
-            )
-        return self._role_flags[2]
+        if self._flags_index is not index or self._flags_roles is not self._roles:
+            dead_letters = self._roles.dead_letters
+            addresses = [dead_letters.get(row.name) for row in index]
+            self._flags = {
+                "has_dead_letter_address": _has_address(addresses, 0),
+                "has_expiry_address": _has_address(addresses, 1),
+            }
+            self._flags_index = index
+            self._flags_roles = self._roles
+        return self._flags
 
     def keys_of(self, names: Sequence[str]) -> Keys:
         """Keys of queues by name (unique on a broker), -1 where there is none now."""
@@ -297,25 +312,17 @@ class QueueBuilder:
         before = self._texts_by_id
         other = {key: text for key, text in texts.items() if before.get(key) != text}
         before.update({key: _interned(text) for key, text in other.items()})
-        suspects = (
-            np.array(list(other), dtype=np.int64)
-            if roles is self._roles
-            else self._index.keys
-        )
+        suspects = self._index.keys
+        if roles is self._roles:
+            suspects = np.array(list(other), dtype=np.int64)
         self._roles = roles
-        at = self._index.positions(suspects)
-        at = at[at >= 0]
-        keys = self._index.keys[at]
+        positions = self._index.positions(suspects)
+        positions = positions[positions >= 0]
+        keys = self._index.keys[positions]
+        rows_before = self._index.rows[positions]
         rows = self._rows(keys.tolist())
-        return keys[
-            np.array(
-                [
-                    old != new
-                    for old, new in zip(self._index.rows[at], rows, strict=True)
-                ],
-                dtype=np.bool_,
-            )
-        ]
+        changed = [old != new for old, new in zip(rows_before, rows, strict=True)]
+        return keys[np.array(changed, dtype=np.bool_)]
 
     def _rows(self, ids: Sequence[int]) -> list[QueueRow]:
         if not ids:
@@ -329,17 +336,14 @@ class QueueBuilder:
     ) -> QueueRow:
         roles = self._roles
         routing_type = row.routing_type.lower()
-        kind = queue_kind(
-            row.name,
-            row.address,
-            routing_type,
-            temporary=row.temporary,
-            internal=row.internal_queue,
-            retroactive=row.address in roles.retroactive,
-        ) or ordinary_kind(row.address, routing_type, dead, expiry)
         dead_letter, expires_to = (
-            "" if to == row.address else to
-            for to in roles.dead_letters.get(row.name, ("", ""))
+            "" if target == row.address else target
+            for target in roles.dead_letters.get(row.name, ("", ""))
+        )
+        source = ring_source(
+            row.ring_limit,
+            roles.ring_defaults.get(row.address),
+            auto_created=row.auto_created,
         )
         return QueueRow(
             name=intern(row.name),
@@ -348,30 +352,56 @@ class QueueBuilder:
             durable=row.durable,
             temporary=row.temporary,
             filter=row.filter or "",
-            kind=kind,
-            ring_source=ring_source(
-                row.ring_limit,
-                roles.ring_defaults.get(row.address),
-                auto_created=row.auto_created,
-            ),
+            kind=self._kind(row, dead, expiry),
+            ring_source=source,
             dead_letter_address=dead_letter,
             expiry_address=expires_to,
             purge_on_no_consumers=row.purge_on_no_consumers,
             auto_delete=row.auto_delete,
         )
 
+    def _kind(
+        self, row: QueueText, dead: frozenset[str], expiry: frozenset[str]
+    ) -> QueueKind:
+        """The kind of a queue. dead, expiry: the addresses to which dead letters and expired messages go."""
+        routing_type = row.routing_type.lower()
+        kind = queue_kind(
+            row.name,
+            row.address,
+            routing_type,
+            temporary=row.temporary,
+            internal=row.internal_queue,
+            retroactive=row.address in self._roles.retroactive,
+        )
+        return kind or ordinary_kind(row.address, routing_type, dead, expiry)
+
+
+def _drop_unlimited_rings(columns: dict[str, Column]) -> None:
+    """Set the ring limit of queues without a limit to NaN; the broker returns -1, or Java's largest number."""
+    limit = columns.get("ring_limit")
+    if limit is not None:
+        is_unlimited = (limit < 0) | (limit >= EXACT)
+        columns["ring_limit"] = np.where(is_unlimited, np.nan, limit)
+
+
+def _has_address(addresses: Sequence[tuple[str, str] | None], position: int) -> Column:
+    """(queues,) Whether a queue has the address at this position; NaN while its addresses are unknown."""
+    values = [np.nan if pair is None else bool(pair[position]) for pair in addresses]
+    return np.array(values, np.float64)
+
 
 def _interned(text: QueueText) -> QueueText:
-    """With its texts kept once: a queue and its address mostly have the same name."""
-    text.name, text.address = intern(text.name), intern(text.address)
+    """The same texts, each kept once: a queue and its address mostly have the same name."""
+    text.name = intern(text.name)
+    text.address = intern(text.address)
     text.routing_type = intern(text.routing_type)
     return text
 
 
-def address_numbers(found: Rows[wire.AddressAttributes]) -> Numbers:
+def address_numbers(listed: Rows[wire.AddressAttributes]) -> Numbers:
     """Numbers of addresses out of a pattern read, which has no `temporary`."""
-    values = _attribute_matrix(found.rows, wire.AddressAttributes, ADDRESS_FIELDS)
-    return Numbers.of(found, _texts_of("address")(found.rows), values)
+    values = _attribute_matrix(listed.rows, wire.AddressAttributes, ADDRESS_FIELDS)
+    return Numbers.of(listed, _texts_of("address")(listed.rows), values)
 
 
 class AddressBuilder:
@@ -386,14 +416,17 @@ class AddressBuilder:
         """Keys are the names."""
         self._attributes = Decoder(wire.AddressAttributes)
         self._name_keys = KeyAllocator[str]()
-        # Sorted by what is not read: what is not listed stays for two polls.
+        # The listing is sorted by a number that is not read: a row that is not listed stays for two polls.
         self.sight = Sight(lambda keys, _: np.zeros(len(keys)), most=3)
         self._made: TableBuilder[AddressRow] = TableBuilder()
         self.names: list[str] = []
-        """Of all addresses that were listed last."""
-        self._parts: tuple[object, object, object] = (None, None, None)
+        """The names of all addresses of the last listing."""
+        self._settings: object = None
+        self._blocked: object = None
+        self._settings_read: object = None
+        """These three: the objects from which `_settings_columns` were made."""
         self._order: Positions = np.empty(0, np.intp)
-        self._said: Mapping[str, Column] = {
+        self._settings_columns: Mapping[str, Column] = {
             "limit_bytes": np.empty(0),
             "limit_messages": np.empty(0),
         }
@@ -413,32 +446,42 @@ class AddressBuilder:
     ) -> Table[AddressRow]:
         """`settings`, `blocked` and `settings_read` are looked at again only when they are other objects.
 
-        settings_read: by name the clock when the settings were read. by_size: as of queues.
+        settings_read: by name the clock when the settings were read. by_size: as for queues.
         """
-        sizes = [len(page) for page in pages]
-        listed = self.page.together(pages)
+        keys, numbers = self.page.together(pages)
         keys, numbers = self.sight.whole(
-            sizes, *listed, lost=lost_rows(pages), by_size=by_size
+            [len(page) for page in pages],
+            keys,
+            numbers,
+            lost=lost_rows(pages),
+            by_size=by_size,
         )
         names: list[str] = keys.tolist()
-        parts = (settings, blocked, settings_read)
-        if names != self.names or any(
-            now is not then for now, then in zip(parts, self._parts, strict=True)
-        ):
+        is_same = (
+            settings is self._settings
+            and blocked is self._blocked
+            and settings_read is self._settings_read
+        )
+        if not is_same or names != self.names:
             self._advance(names, settings, blocked, settings_read or {})
             self.names = names
-            self._parts = parts
+            self._settings = settings
+            self._blocked = blocked
+            self._settings_read = settings_read
+        return self._table(columns_of(ADDRESS_FIELDS, numbers, self._order))
+
+    def _table(self, columns: dict[str, Column]) -> Table[AddressRow]:
+        """The table of addresses. columns: the numbers of the listing, in the order of the index."""
         index = self._made.index
-        columns = columns_of(ADDRESS_FIELDS, numbers, self._order)
         retroactive = columns.pop("retroactive", np.zeros(len(index)))
         self.retroactive = frozenset(row.name for row in index.rows[retroactive > 0])
         percent = columns.get("limit_percent", np.full(len(index), np.nan))
+        limits = self._settings_columns
+        has_limit = ~np.isnan(limits["limit_bytes"])
+        has_limit |= ~np.isnan(limits["limit_messages"])
         # The broker reports 0 % also where there is no limit.
-        limited = ~np.isnan(self._said["limit_bytes"]) | ~np.isnan(
-            self._said["limit_messages"]
-        )
-        columns["memory_used_ratio"] = np.where(limited, percent / 100, np.nan)
-        return Table(index, present({**columns, **self._said}))
+        columns["memory_used_ratio"] = np.where(has_limit, percent / 100, np.nan)
+        return Table(index, present({**columns, **self._settings_columns}))
 
     def _advance(
         self,
@@ -447,31 +490,37 @@ class AddressBuilder:
         blocked: Mapping[str, bool] | None,
         settings_read: Mapping[str, float],
     ) -> None:
-        """The index, the order and what does not come with the rows, for these names."""
-        of = [settings.get(name) for name in names]
-        rows = [address_row(name, one) for name, one in zip(names, of, strict=True)]
-        keys = self._name_keys(names)
-        known = self._made.index.rows
-        at = self._made.index.positions(keys).tolist()
-        stale = keys[[i for i, p in enumerate(at) if p >= 0 and known[p] != rows[i]]]
-
-        def said(name: str) -> Column:
-            return np.array(
-                [getattr(one, name) if one else np.nan for one in of], np.float64
-            )
-
-        columns = {name: said(name) for name in SETTINGS_FIELDS}
-        columns |= {"limit_bytes": positive(said("max_size_bytes"))}
-        columns |= {"limit_messages": positive(said("max_size_messages"))}
-        columns["settings_stamp"] = np.array(
-            [settings_read.get(name, np.nan) for name in names], np.float64
-        )
+        """The index, the order and the columns that do not come with the rows, for these names."""
+        settings_by_row = [settings.get(name) for name in names]
+        rows = [
+            address_row(name, row_settings)
+            for name, row_settings in zip(names, settings_by_row, strict=True)
+        ]
+        columns = {
+            name: _settings_column(settings_by_row, name) for name in SETTINGS_FIELDS
+        }
+        sizes = _settings_column(settings_by_row, "max_size_bytes")
+        columns["limit_bytes"] = positive(sizes)
+        counts = _settings_column(settings_by_row, "max_size_messages")
+        columns["limit_messages"] = positive(counts)
+        columns["settings_stamp"] = _values_of(settings_read, names)
         if blocked is not None:
-            columns["producers_paused"] = np.array(
-                [blocked.get(name, np.nan) for name in names], np.float64
-            )
-        table, self._order = self._made(keys, lambda i: rows[i], columns, stale)
-        self._said = table.columns
+            columns["producers_paused"] = _values_of(blocked, names)
+        table, self._order = self._made.of_made(self._name_keys(names), rows, columns)
+        self._settings_columns = table.columns
+
+
+def _settings_column(
+    settings: Sequence[wire.AddressSettings | None], name: str
+) -> Column:
+    """(addresses,) One of the settings; NaN while those of an address are unknown."""
+    values = [np.nan if one is None else getattr(one, name) for one in settings]
+    return np.array(values, np.float64)
+
+
+def _values_of(values: Mapping[str, float], names: Sequence[str]) -> Column:
+    """(names,) The values of these names; NaN where there is none."""
+    return np.array([values.get(name, np.nan) for name in names], np.float64)
 
 
 def address_row(name: str, settings: wire.AddressSettings | None) -> AddressRow:
@@ -501,62 +550,102 @@ class LinkBuilder:
         queues: Table[QueueRow],
         keys_of: Callable[[Sequence[str]], Keys],
     ) -> Table[LinkRow]:
-        """A cluster connection has no state and keeps dead peers in its list: its store-and-forward queue has a
-        consumer exactly while the peer is connected. Bridges before 2.41 are judged so, too. keys_of: queues by name.
+        """The bridges, broker connections and cluster peers, each with its numbers. keys_of: of queues by their names.
+
+        A cluster connection has no state and keeps dead peers in its list: its store-and-forward queue has a consumer
+        exactly while the peer is connected. Bridges before 2.41 are judged so, too.
         """
-
-        def number(column: str, queue: str) -> float:
-            at = int(queues.index.positions(keys_of([queue]))[0])
-            return float(queues[column][at]) if at >= 0 else np.nan
-
-        found: dict[LinkRow, tuple[float, float, float]] = {}
+        numbers = _QueueNumbers(queues, keys_of)
+        links: dict[LinkRow, _LinkNumbers] = {}
         for name, kind, state in states:
-            attached = number("consumers", state.queue_name)
-            # Neither said nor to be seen at its queue: unknown, unless it was stopped.
-            seen = attached if np.isnan(attached) else float(attached > 0)
-            connected = seen if state.connected is None else float(state.connected)
-            mirror = keys_of([MIRROR + name])[0] >= 0
-            queue = MIRROR + name if mirror else state.queue_name
-            link = LinkRow(
-                name,
-                "mirror" if mirror else kind,
-                queue,
-                state.forwarding_address or "",
-            )
-            found[link] = (
-                connected if state.started else 0.0,
-                number("messages", queue),
-                float(state.started),
-            )
-        forwards = (
-            queues.index.column(
-                "forwards", lambda row: row.name.startswith(STORE_AND_FORWARD)
-            )
-            > 0
+            row = _bridge_row(name, kind, state, numbers)
+            links[row] = _bridge_numbers(row, state, numbers)
+        is_forwarding = queues.index.column(
+            "forwards", lambda row: row.name.startswith(STORE_AND_FORWARD)
         )
-        for name in (row.name for row in queues.index.rows[forwards]):
-            up = number("consumers", name)
-            link = LinkRow(name.removeprefix(STORE_AND_FORWARD), "cluster", name)
-            found[link] = (float(up > 0), number("messages", name), np.nan)
-        rows = [*found]
+        for queue in queues.index.rows[is_forwarding > 0]:
+            peer = queue.name.removeprefix(STORE_AND_FORWARD)
+            row = LinkRow(peer, "cluster", queue.name)
+            links[row] = _cluster_numbers(queue.name, numbers)
+        return self._table(links)
+
+    def _table(self, links: Mapping[LinkRow, "_LinkNumbers"]) -> Table[LinkRow]:
+        rows = [*links]
         if list(self._index) != rows:
             self._index = Index.of(rows)
-        values = np.array(list(found.values()), dtype=np.float64).reshape(-1, 3)
-        return Table(
-            self._index,
-            {"up": values[:, 0], "pending": values[:, 1], "started": values[:, 2]},
-        )
+        values = np.array(list(links.values()), dtype=np.float64).reshape(-1, 3)
+        columns = dict(zip(_LinkNumbers._fields, values.T, strict=True))
+        return Table(self._index, columns)
+
+
+class _LinkNumbers(NamedTuple):
+    """The numbers of a link: whether it is up, how many messages wait for the peer, whether it was started."""
+
+    up: float
+    pending: float
+    started: float = np.nan
+
+
+class _QueueNumbers:
+    """The numbers of queues by their names."""
+
+    def __init__(
+        self, queues: Table[QueueRow], keys_of: Callable[[Sequence[str]], Keys]
+    ) -> None:
+        self._queues = queues
+        self._keys_of = keys_of
+
+    def has(self, queue: str) -> bool:
+        """Whether there is a queue of this name."""
+        return bool(self._keys_of([queue])[0] >= 0)
+
+    def number(self, column: str, queue: str) -> float:
+        """A number of the queue of this name; NaN: there is none."""
+        position = int(self._queues.index.positions(self._keys_of([queue]))[0])
+        return float(self._queues[column][position]) if position >= 0 else np.nan
+
+
+def _cluster_numbers(queue: str, queues: _QueueNumbers) -> _LinkNumbers:
+    """The numbers of a link to a peer in the cluster. queue: the name of its store-and-forward queue."""
+    is_up = float(queues.number("consumers", queue) > 0)
+    return _LinkNumbers(is_up, queues.number("messages", queue))
+
+
+def _bridge_row(
+    name: str, kind: str, state: BridgeAttributes, queues: _QueueNumbers
+) -> LinkRow:
+    """The texts of a bridge or broker connection; a broker connection with a mirror queue is a mirror."""
+    address = state.forwarding_address or ""
+    if queues.has(MIRROR + name):
+        return LinkRow(name, "mirror", MIRROR + name, address)
+    return LinkRow(name, kind, state.queue_name, address)
+
+
+def _bridge_numbers(
+    row: LinkRow, state: BridgeAttributes, queues: _QueueNumbers
+) -> _LinkNumbers:
+    """The numbers of a bridge. Without a state of its own it is up while its queue has a consumer, else unknown."""
+    if not state.started:
+        is_up = 0.0
+    elif state.connected is not None:
+        is_up = float(state.connected)
+    else:
+        consumers = queues.number("consumers", state.queue_name)
+        is_up = consumers if np.isnan(consumers) else float(consumers > 0)
+    pending = queues.number("messages", row.queue)
+    return _LinkNumbers(is_up, pending, float(state.started))
 
 
 def mirror_of(
     producers: Table[ProducerRow] | None, links: Table[LinkRow] | None
 ) -> str:
     """Node id of the broker whose mirror sends to this one; empty where this one mirrors, too."""
-    if producers is None or (
-        links is not None and any(row.kind == "mirror" for row in links.index)
-    ):
+    if producers is None:
         return ""
-    at = np.flatnonzero(
-        producers.index.column("mirrors", lambda row: row.address.startswith(MIRROR))
+    if links is not None and any(row.kind == "mirror" for row in links.index):
+        return ""
+    is_mirror = producers.index.column(
+        "mirrors", lambda row: row.address.startswith(MIRROR)
     )
-    return producers.index.rows[at[0]].client if len(at) else ""
+    mirrors = np.flatnonzero(is_mirror)
+    return producers.index.rows[mirrors[0]].client if len(mirrors) else ""

@@ -64,8 +64,8 @@ class Destination(msgspec.Struct, rename="pascal", gc=False):
 
 
 class Settings(msgspec.Struct, rename="pascal", gc=False, frozen=True):
-    """What changes seldom, and numbers that may be a minute old. name: as clients write it; that of the MBean has other
-    characters in place of some.
+    """Attributes that change seldom, and numbers that may be a minute old. name: as clients write it; the name of the
+    MBean has other characters in place of some.
     """
 
     name: str = ""

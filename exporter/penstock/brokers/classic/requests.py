@@ -30,7 +30,7 @@ def connections(broker: str) -> Request:
 
 
 def destinations(broker: str, kind: str, row: type[Struct], name: str = "*") -> Request:
-    """All of a kind, or that of this name as written in the name of its MBean."""
+    """All destinations of a kind, or the one of this name, as written in the name of its MBean."""
     return read(
         f"{DOMAIN}={broker},destinationType={kind},destinationName={name}",
         attributes(row),
@@ -38,10 +38,10 @@ def destinations(broker: str, kind: str, row: type[Struct], name: str = "*") -> 
 
 
 def consumers(broker: str, kind: str, row: type[Struct]) -> Request:
-    of = f"destinationType={kind},destinationName=*,endpoint=Consumer"
-    return read(f"{DOMAIN}={broker},{of},*", attributes(row))
+    endpoints = f"destinationType={kind},destinationName=*,endpoint=Consumer"
+    return read(f"{DOMAIN}={broker},{endpoints},*", attributes(row))
 
 
 def producers(broker: str) -> Request:
-    """Those of one destination each (Producer), and those that name one with each message (dynamicProducer)."""
+    """Producers with one destination (Producer), and producers that name one with each message (dynamicProducer)."""
     return read(f"{DOMAIN}={broker},endpoint=*roducer,*", attributes(wire.Producer))

@@ -25,7 +25,7 @@ from penstock.brokers.destinations import DestinationNames
 from penstock.brokers.requests import key_if_any
 from penstock.brokers.rows import NAN, columns, matrix, positive, present
 from penstock.brokers.tables import TableBuilder, subscription_row
-from penstock.core.table import Column, KeyAllocator, Keys, Table
+from penstock.core.table import Column, KeyAllocator, Keys, Mask, Table
 from penstock.model import AddressRow, ConsumerRow, QueueKind, QueueRow, RingSource
 
 ADVISORY = "ActiveMQ.Advisory."
@@ -35,7 +35,7 @@ DEAD_LETTERS = ("ActiveMQ.DLQ", "DLQ.")
 
 
 class MBeanName(NamedTuple):
-    """What the name of an MBean says; type: of its destination, empty: it has none. client: the id of its connection.
+    """The parts of an MBean's name. type: of its destination, empty: it has none. client: the id of its connection.
     Names and ids have other characters in place of some.
     """
 
@@ -47,7 +47,7 @@ class MBeanName(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """Of its destination, q or t; empty: it has none."""
+        """The kind of its destination, q or t; empty: it has none."""
         return self.type.removeprefix("Temp")[:1].lower()
 
     @property
@@ -56,7 +56,7 @@ class MBeanName(NamedTuple):
 
     @property
     def session(self) -> str:
-        """Of a consumer or producer; empty where its id does not have it."""
+        """The session of a consumer or producer; empty where its id does not have it."""
         return self.id.rpartition("_")[0] if self.id.startswith("ID_") else ""
 
 
@@ -69,12 +69,16 @@ def mbean_name(mbean: str) -> MBeanName:
         "consumerId|producerId",
         "connectorName",
     )
-    return MBeanName(
-        *(
-            next(filter(None, (key_if_any(mbean, one) for one in key.split("|"))), "")
-            for key in keys
-        )
-    )
+    return MBeanName(*(_first_value(mbean, key.split("|")) for key in keys))
+
+
+def _first_value(mbean: str, keys: Sequence[str]) -> str:
+    """The value of the first of these keys that an MBean's name has; empty: it has none of them."""
+    for key in keys:
+        value = key_if_any(mbean, key)
+        if value:
+            return value
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +89,16 @@ class Link:
     row: model.ConnectionRow
     begun: float
 
-    def client(self, at: MBeanName) -> str:
-        """Of an endpoint. An id that was made up is no name: where its connection is not known, its client is not."""
-        return self.row.client or (
-            "unknown" if at.client.startswith("ID_") else at.client
-        )
+    def client(self, mbean: MBeanName) -> str:
+        """The client of an endpoint. A generated id is no name: without its connection, its client is unknown."""
+        if self.row.client:
+            return self.row.client
+        return "unknown" if mbean.client.startswith("ID_") else mbean.client
 
 
 NO_LINK = Link(-1, model.ConnectionRow("", "", "", "", ""), NAN)
 Links = Mapping[str, Link]
-"""By the id of its client, as written in names of MBeans."""
+"""Connections by the id of their client, as written in names of MBeans."""
 Consuming = tuple[MBeanName, Consumer]
 Named = tuple[str, str]
 """Type (q or t) and name of a destination, as written in the name of its MBean."""
@@ -110,31 +114,40 @@ class ConnectionBuilder:
         self, rows: Sequence[tuple[MBeanName, Connection]], clock: float
     ) -> tuple[Table[model.ConnectionRow], Links]:
         """clock: the broker's, seconds."""
-        # One that comes again has another port.
-        keys = self._keys([f"{at.client} {row.remote_address}" for at, row in rows])
-        made = [self._made(at, row) for at, row in rows]
-        begun = [
-            NAN if row.transaction_age is None else clock - row.transaction_age / 1000
-            for _, row in rows
-        ]
-        links = map(Link, keys.tolist(), made, begun)
-        by_client = {at.client: link for (at, _), link in zip(rows, links, strict=True)}
+        # A client that connects again has another port.
+        keys = self._keys(
+            [f"{mbean.client} {row.remote_address}" for mbean, row in rows]
+        )
+        made = [self._made(mbean, row) for mbean, row in rows]
+        by_client = {
+            mbean.client: Link(key, connection, _transaction_begun(row, clock))
+            for (mbean, row), key, connection in zip(
+                rows, keys.tolist(), made, strict=True
+            )
+        }
         return self._table(keys, made.__getitem__, {})[0], by_client
 
-    def _made(self, at: MBeanName, row: Connection) -> model.ConnectionRow:
+    def _made(self, mbean: MBeanName, row: Connection) -> model.ConnectionRow:
         user = row.user_name or ""
         host = remote_host(row.remote_address or "")
         client = client_name(
-            row.client_id, user, row.remote_address, at.connector, self._names
+            row.client_id, user, row.remote_address, mbean.connector, self._names
         )
-        connector = intern(at.connector.upper())
+        connector = intern(mbean.connector.upper())
         return model.ConnectionRow(
-            row.client_id or at.client,
+            row.client_id or mbean.client,
             intern(client),
             connector,
             intern(user),
             intern(host),
         )
+
+
+def _transaction_begun(row: Connection, clock: float) -> float:
+    """Seconds: when the oldest open transaction of a connection began, by the broker's clock; NaN: it has none."""
+    if row.transaction_age is None:
+        return NAN
+    return clock - row.transaction_age / 1000
 
 
 class ConsumerBuilder:
@@ -143,62 +156,73 @@ class ConsumerBuilder:
         self._table: TableBuilder[ConsumerRow] = TableBuilder()
         self._called = DestinationNames()
         self._unlinked = np.empty(0, np.int64)
-        """Keys of those whose connection was not known."""
+        """Keys of the consumers whose connection was not known."""
 
     def __call__(
         self, rows: Sequence[Consuming], links: Links, queues: "Destinations"
     ) -> tuple[Table[ConsumerRow], Keys, Keys]:
         """The table, and per consumer the keys of its queue and its connection, -1 where unknown."""
-        via = [links.get(at.client, NO_LINK) for at, _ in rows]
-        keys = self._keys([at for at, _ in rows])
-        said = columns(
+        via = [links.get(mbean.client, NO_LINK) for mbean, _ in rows]
+        keys = self._keys([mbean for mbean, _ in rows])
+        numbers = columns(
             [row for _, row in rows], "buffered", "delivered", "acknowledged"
         )
-        said["transaction_begun"] = np.array([link.begun for link in via])
+        numbers["transaction_begun"] = np.array([link.begun for link in via])
         changed = keys if queues.called.both != self._called.both else self._unlinked
         table, order = self._table(
-            keys, lambda i: _consumer(*rows[i], via[i], queues), said, changed
+            keys, lambda i: _consumer(*rows[i], via[i], queues), numbers, changed
         )
         connection = np.array([link.key for link in via], np.int64)
         self._called = queues.called
         self._unlinked = keys[connection < 0]
-        queue = queues.keys.find([queue_text(at, row) for at, row in rows])
+        queue = queues.keys.find([queue_text(mbean, row) for mbean, row in rows])
         return table, queue[order], connection[order]
 
 
 def _consumer(
-    at: MBeanName, row: Consumer, link: Link, queues: "Destinations"
+    mbean: MBeanName, row: Consumer, link: Link, queues: "Destinations"
 ) -> ConsumerRow:
-    address = queues.address(at)
+    address = queues.address(mbean)
+    queue = address
+    if isinstance(row, Subscriber):
+        queue = subscription_name(mbean, row)
+    connection = link.row
     return ConsumerRow(
-        id=at.id,
-        queue=subscription_name(at, row) if isinstance(row, Subscriber) else address,
-        address=address,
-        client=link.client(at),
-        session=at.session,
-        protocol=link.row.protocol,
-        user=link.row.user,
-        remote_host=link.row.remote_host,
-        filter=row.selector or "",
+        mbean.id,
+        queue,
+        address,
+        link.client(mbean),
+        mbean.session,
+        connection.protocol,
+        connection.user,
+        connection.remote_host,
+        row.selector or "",
     )
 
 
-def subscription_name(at: MBeanName, row: Subscriber) -> str:
+def subscription_name(mbean: MBeanName, row: Subscriber) -> str:
     """Client id and name as the other kinds have them, so that all read alike; without a name the consumer's id."""
-    return (
-        intern(f"{at.client}.{row.subscription_name}")
-        if row.subscription_name
-        else at.id
-    )
+    if not row.subscription_name:
+        return mbean.id
+    return intern(f"{mbean.client}.{row.subscription_name}")
 
 
-def queue_text(at: MBeanName, row: Consumer) -> str:
-    """By which the key of a consumer's queue is found."""
-    return (
-        f"s {at.destination} {subscription_name(at, row)}"
-        if isinstance(row, Subscriber)
-        else f"q {at.destination}"
-    )
+def queue_text(mbean: MBeanName, row: Consumer) -> str:
+    """The text by which the key of a consumer's queue is found."""
+    if isinstance(row, Subscriber):
+        return f"s {mbean.destination} {subscription_name(mbean, row)}"
+    return f"q {mbean.destination}"
+
+
+@dataclass(frozen=True, slots=True)
+class Producers:
+    """The producers of one reading."""
+
+    table: Table[model.ProducerRow]
+    connections: Keys
+    """(producers,) The key of its connection, -1 where unknown."""
+    blocked: Mapping[str, float]
+    """How many producers wait, by address."""
 
 
 class ProducerBuilder:
@@ -211,33 +235,41 @@ class ProducerBuilder:
         rows: Sequence[tuple[MBeanName, Producer]],
         links: Links,
         called: DestinationNames,
-    ) -> tuple[Table[model.ProducerRow], Keys, dict[str, float]]:
-        """The table, per producer the key of its connection, and how many producers wait, by address."""
-        sends_to = [
-            called.address(at.kind or "q", row.destination_name) for at, row in rows
+    ) -> Producers:
+        """The producers with their connections, and how many of them wait for each address."""
+        addresses = [
+            called.address(mbean.kind or "q", row.destination_name)
+            for mbean, row in rows
         ]
-        via = [links.get(at.client, NO_LINK) for at, _ in rows]
+        via = [links.get(mbean.client, NO_LINK) for mbean, _ in rows]
         keys = self._keys(
             [
-                at._replace(destination=to)
-                for (at, _), to in zip(rows, sends_to, strict=True)
+                mbean._replace(destination=address)
+                for (mbean, _), address in zip(rows, addresses, strict=True)
             ]
         )
-        blocked: dict[str, float] = {}
-        for (_, row), to in zip(rows, sends_to, strict=True):
-            if row.blocked is True:
-                blocked[to] = blocked.get(to, 0.0) + 1.0
 
-        def made(i: int) -> model.ProducerRow:
-            at = rows[i][0]
-            return model.ProducerRow(
-                at.id, intern(sends_to[i]), via[i].client(at), at.session
-            )
+        def producer(position: int) -> model.ProducerRow:
+            mbean = rows[position][0]
+            address = intern(addresses[position])
+            client = via[position].client(mbean)
+            return model.ProducerRow(mbean.id, address, client, mbean.session)
 
-        table, order = self._table(
-            keys, made, columns([row for _, row in rows], "produced")
-        )
-        return table, np.array([link.key for link in via], np.int64)[order], blocked
+        numbers = columns([row for _, row in rows], "produced")
+        table, order = self._table(keys, producer, numbers)
+        connections = np.array([link.key for link in via], np.int64)[order]
+        return Producers(table, connections, _blocked_producers(rows, addresses))
+
+
+def _blocked_producers(
+    rows: Sequence[tuple[MBeanName, Producer]], addresses: Sequence[str]
+) -> dict[str, float]:
+    """How many producers the broker blocks, by address. addresses: the one of each producer."""
+    blocked: dict[str, float] = {}
+    for (_, row), address in zip(rows, addresses, strict=True):
+        if row.blocked is True:
+            blocked[address] = blocked.get(address, 0.0) + 1.0
+    return blocked
 
 
 _OF_EACH = (
@@ -259,17 +291,21 @@ class Destinations:
 
     settings: dict[Named, Settings] = field(default_factory=dict)
     settings_stamp: float = NAN
-    """The agent's clock when they were read, all of them."""
+    """The agent's clock when the settings of all destinations were read."""
     keys: KeyAllocator[str] = field(default_factory=KeyAllocator)
-    """Of queues, by `queue_text`."""
+    """Keys of queues, by `queue_text`."""
     called: DestinationNames = field(default_factory=DestinationNames)
     _addresses: TableBuilder[AddressRow] = field(default_factory=TableBuilder)
     _address_keys: KeyAllocator[Named] = field(default_factory=KeyAllocator)
     _queues: TableBuilder[QueueRow] = field(default_factory=TableBuilder)
 
-    def address(self, at: MBeanName) -> str:
-        said = self.settings.get((at.kind, at.destination), _UNKNOWN)
-        return intern(self.called.address(at.kind, said.name or at.destination))
+    def address(self, mbean: MBeanName) -> str:
+        name = self._settings_of(mbean).name or mbean.destination
+        return intern(self.called.address(mbean.kind, name))
+
+    def _settings_of(self, mbean: MBeanName) -> Settings:
+        """The settings of a destination as last read; `_UNKNOWN` until they are read."""
+        return self.settings.get((mbean.kind, mbean.destination), _UNKNOWN)
 
     def tables(
         self,
@@ -277,62 +313,105 @@ class Destinations:
         subscribers: Sequence[tuple[MBeanName, Subscriber]],
         blocked: Mapping[str, float] | None,
     ) -> tuple[Table[AddressRow], Table[QueueRow]]:
-        """blocked: producers that wait, by address; None: not read."""
-        said = [
-            self.settings.get((at.kind, at.destination), _UNKNOWN) for at, _ in rows
-        ]
-        addresses = [
-            AddressRow(self.address(at), _POLICIES.get(one.producer_flow_control, ""))
-            for (at, _), one in zip(rows, said, strict=True)
-        ]
+        """The addresses, and the queues with the subscriptions behind them.
+
+        blocked: producers that wait, by address; None: not read.
+        """
+        mbeans = [mbean for mbean, _ in rows]
         numbers = columns([row for _, row in rows], *_OF_EACH)
-        seldom = columns(said, *_SELDOM)
-        of_queue = np.array([at.kind == "q" for at, _ in rows], np.bool_)
-        limit = positive(seldom["limit_bytes"])
-        of_addresses = {
-            "messages_added": numbers["added"],
-            **{name: numbers[name] for name in ("consumers", "paused")},
-            **{
-                name: seldom[name]
-                for name in ("memory_bytes", "limit_percent", "producers")
-            },
-            "limit_bytes": limit,
-            "settings_stamp": np.where(
-                [one is _UNKNOWN for one in said], NAN, self.settings_stamp
-            ),
-            "memory_used_ratio": seldom["memory_bytes"] / limit,
-            "temporary": np.array([float(at.temporary) for at, _ in rows]),
-            "topic": 1.0 - of_queue,
-            "blocked_producers": np.array(
-                [
-                    NAN if blocked is None else blocked.get(row.name, 0.0)
-                    for row in addresses
-                ]
-            ),
-        }
-        at_queues = np.flatnonzero(of_queue)
-        behind = subscription_columns([row for _, row in subscribers])
-        nothing = np.full(len(subscribers), NAN)
-        whole = numbers | {"bytes": seldom["bytes"]}
-        joined = {
-            name: np.concatenate([c[at_queues], behind.get(name, nothing)])
-            for name, c in whole.items()
-        }
-        texts = [f"q {rows[i][0].destination}" for i in at_queues.tolist()]
-        texts += [queue_text(at, row) for at, row in subscribers]
-        queues = [
-            _queue(rows[i][0], addresses[i].name, said[i]) for i in at_queues.tolist()
-        ]
-        queues += [_subscription(at, row, self.address(at)) for at, row in subscribers]
-        address_keys = self._address_keys([(at.kind, at.destination) for at, _ in rows])
-        return (
-            self._addresses.of_made(address_keys, addresses, present(of_addresses))[0],
-            self._queues.of_made(self.keys(texts), queues, present(joined))[0],
+        slow_numbers = columns([self._settings_of(mbean) for mbean in mbeans], *_SELDOM)
+        addresses = [self._address_row(mbean) for mbean in mbeans]
+        address_columns = self._address_columns(mbeans, numbers, slow_numbers)
+        address_columns["blocked_producers"] = _waiting_producers(addresses, blocked)
+        keys = self._address_keys([(mbean.kind, mbean.destination) for mbean in mbeans])
+        address_table, _ = self._addresses.of_made(
+            keys, addresses, present(address_columns)
         )
+        queue_numbers = numbers | {"bytes": slow_numbers["bytes"]}
+        return address_table, self._queue_table(mbeans, subscribers, queue_numbers)
+
+    def _queue_table(
+        self,
+        mbeans: Sequence[MBeanName],
+        subscribers: Sequence[tuple[MBeanName, Subscriber]],
+        numbers: Mapping[str, Column],
+    ) -> Table[QueueRow]:
+        """The queues among these destinations, and behind them the subscriptions.
+
+        numbers: columns of the destinations.
+        """
+        is_queue = np.array([mbean.kind == "q" for mbean in mbeans], np.bool_)
+        queues = [mbean for mbean in mbeans if mbean.kind == "q"]
+        texts = [f"q {mbean.destination}" for mbean in queues]
+        texts += [queue_text(mbean, row) for mbean, row in subscribers]
+        rows = [
+            _queue(mbean, self.address(mbean), self._settings_of(mbean))
+            for mbean in queues
+        ]
+        rows += [
+            _subscription(mbean, row, self.address(mbean)) for mbean, row in subscribers
+        ]
+        queue_columns = _queue_columns(
+            numbers, is_queue, [row for _, row in subscribers]
+        )
+        return self._queues.of_made(self.keys(texts), rows, present(queue_columns))[0]
+
+    def _address_row(self, mbean: MBeanName) -> AddressRow:
+        flow_control = self._settings_of(mbean).producer_flow_control
+        return AddressRow(self.address(mbean), _POLICIES.get(flow_control, ""))
+
+    def _address_columns(
+        self,
+        mbeans: Sequence[MBeanName],
+        numbers: Mapping[str, Column],
+        slow_numbers: Mapping[str, Column],
+    ) -> dict[str, Column]:
+        """The columns of addresses, without their blocked producers.
+
+        numbers: of each poll. slow_numbers: as old as the settings.
+        """
+        limit_bytes = positive(slow_numbers["limit_bytes"])
+        is_unknown = [self._settings_of(mbean) is _UNKNOWN for mbean in mbeans]
+        columns = {name: numbers[name] for name in ("consumers", "paused")}
+        columns |= {
+            name: slow_numbers[name]
+            for name in ("memory_bytes", "limit_percent", "producers")
+        }
+        columns["messages_added"] = numbers["added"]
+        columns["limit_bytes"] = limit_bytes
+        columns["settings_stamp"] = np.where(is_unknown, NAN, self.settings_stamp)
+        columns["memory_used_ratio"] = slow_numbers["memory_bytes"] / limit_bytes
+        columns["temporary"] = np.array([float(mbean.temporary) for mbean in mbeans])
+        columns["topic"] = np.array([float(mbean.kind != "q") for mbean in mbeans])
+        return columns
+
+
+def _waiting_producers(
+    addresses: Sequence[AddressRow], blocked: Mapping[str, float] | None
+) -> Column:
+    """(addresses,) How many producers wait to send to each; NaN where this was not read."""
+    if blocked is None:
+        return np.full(len(addresses), NAN)
+    return np.array([blocked.get(address.name, 0.0) for address in addresses])
+
+
+def _queue_columns(
+    numbers: Mapping[str, Column], is_queue: Mask, subscribers: Sequence[Subscriber]
+) -> dict[str, Column]:
+    """The columns of queues, and behind them of subscriptions; NaN where a subscription has no such number.
+
+    numbers: columns of all destinations. is_queue: (destinations,) True for a queue.
+    """
+    behind = subscription_columns(subscribers)
+    nothing = np.full(len(subscribers), NAN)
+    return {
+        name: np.concatenate([column[is_queue], behind.get(name, nothing)])
+        for name, column in numbers.items()
+    }
 
 
 _POLICIES: Mapping[object, str] = {True: "block", False: "page"}
-"""What a full destination does, by its flow control of producers."""
+"""The policy of a full destination, by its flow control of producers."""
 
 
 def subscription_columns(rows: Sequence[Subscriber]) -> dict[str, Column]:
@@ -344,30 +423,32 @@ def subscription_columns(rows: Sequence[Subscriber]) -> dict[str, Column]:
     return numbers | {"removed": removed, "consumers": active}
 
 
-def _queue(at: MBeanName, address: str, said: Settings) -> QueueRow:
-    if said.dead_letter is True or (
-        said is _UNKNOWN and at.destination.startswith(DEAD_LETTERS)
-    ):
-        kind = QueueKind.DEAD_LETTER
-    else:
-        kind = QueueKind.TEMPORARY if at.temporary else QueueKind.USER
+def _queue(mbean: MBeanName, address: str, settings: Settings) -> QueueRow:
     return QueueRow(
         address,
         address,
         "anycast",
-        not at.temporary,
-        at.temporary,
+        not mbean.temporary,
+        mbean.temporary,
         "",
-        kind,
+        _queue_kind(mbean, settings),
         RingSource.NONE,
         "",
         "",
     )
 
 
-def _subscription(at: MBeanName, row: Subscriber, address: str) -> QueueRow:
+def _queue_kind(mbean: MBeanName, settings: Settings) -> QueueKind:
+    """The kind of a queue: by its settings, and while these are unknown by its name."""
+    is_called_dead_letter = mbean.destination.startswith(DEAD_LETTERS)
+    if settings.dead_letter is True or (settings is _UNKNOWN and is_called_dead_letter):
+        return QueueKind.DEAD_LETTER
+    return QueueKind.TEMPORARY if mbean.temporary else QueueKind.USER
+
+
+def _subscription(mbean: MBeanName, row: Subscriber, address: str) -> QueueRow:
     return subscription_row(
-        subscription_name(at, row),
+        subscription_name(mbean, row),
         address,
         bool(row.subscription_name),
         row.selector or "",

@@ -46,9 +46,9 @@ _SENT = re.compile("[0-9]{12,14}")
 """Milliseconds since 1970."""
 
 
-def numbers(reply: Reply, what: str) -> frozenset[int]:
+def numbers(reply: Reply, operation: str) -> frozenset[int]:
     """The numbers among the texts that an operation returns; none: nothing."""
-    reply.raise_for_status(what)
+    reply.raise_for_status(operation)
     try:
         return frozenset(
             int(text)
@@ -56,7 +56,7 @@ def numbers(reply: Reply, what: str) -> frozenset[int]:
             if _NUMBER.fullmatch(text)
         )
     except UNREADABLE as error:
-        raise BadAnswer(f"{what}: not a list of texts: {error}") from error
+        raise BadAnswer(f"{operation}: not a list of texts: {error}") from error
 
 
 class About(msgspec.Struct, rename="pascal"):
@@ -89,9 +89,9 @@ _ABOUT = Decoder(About)
 _NOTHING = About()
 
 
-def about(found: Sequence[Reply]) -> tuple[About, Unread]:
+def about(replies: Sequence[Reply]) -> tuple[About, Unread]:
     """All together, and which values are missing because they could not be read."""
-    if found[0].nothing_found:
+    if replies[0].nothing_found:
         raise BadAnswer(
             "the JVM answers, but shows no OpenMQ broker: it is starting, stopping, or not an OpenMQ; in GlassFish and"
             " Payara it starts at first use: run `asadmin jms-ping`, or set lazy-init=false on the jms-host"
@@ -105,15 +105,15 @@ def about(found: Sequence[Reply]) -> tuple[About, Unread]:
         "number of connections",
     )
     parts = [
-        _ABOUT.counted(reply, what) for reply, what in zip(found, names, strict=True)
+        _ABOUT.counted(reply, what) for reply, what in zip(replies, names, strict=True)
     ]
-    said = {
+    values = {
         name: value
         for part, _ in parts
         for name in About.__struct_fields__
         if (value := getattr(part, name)) is not getattr(_NOTHING, name)
     }
-    return About(**said), together(unread for _, unread in parts)
+    return About(**values), together(unread for _, unread in parts)
 
 
 class Connection(msgspec.Struct, rename="pascal", gc=False):

@@ -11,7 +11,7 @@ from penstock.brokers.openmq.answers import Depth, Destination
 from penstock.core.table import SLACK
 
 SHARE = 0.03
-"""Of one core of the broker that the expensive attributes may take in the long run."""
+"""The share of one core of the broker that the expensive attributes may take in the long run."""
 SAVED = 2.0
 """CPU seconds that may be saved up while little is read."""
 ATTRIBUTES = 5
@@ -50,7 +50,7 @@ class Carried(Depth, gc=False, kw_only=True):
 
 @dataclass(slots=True)
 class Depths:
-    """What is known of each destination, and what may be read next. Times are stamps of the answers."""
+    """The last depths of each destination, and which may be read next. Times are stamps of the answers."""
 
     _known: dict[Name, _Known] = field(default_factory=dict)
     _allowance: float = SAVED
@@ -96,33 +96,42 @@ class Depths:
         costly: list[Name] = []
         left = self._allowance
 
-        def age(row: Destination) -> float:
-            known = self._known.get(row.key)
-            return known.stamp if known else -np.inf
-
-        for row in sorted(rows, key=age):
-            known = self._known.get(row.key)
+        for row in sorted(rows, key=self._last_read):
             cost = self.cost_of(row)
-            if (known is not None and known.not_before > self._stamp) or cost > min(
-                TOO_LONG, left
-            ):
+            if self._is_left_alone(row) or cost > min(TOO_LONG, left):
                 continue
             left -= cost
-            if cost <= COSTLY:
+            if cost > COSTLY:
+                costly.append(row.key)
+            else:
                 self._allowance -= cost
-            (costly if cost > COSTLY else light).append(row.key)
+                light.append(row.key)
             if len(light) + len(costly) == AT_ONCE:
                 break
         return light, costly
 
+    def _last_read(self, row: Destination) -> float:
+        """The stamp when this destination was last read; -inf: never."""
+        last = self._known.get(row.key)
+        return last.stamp if last else -np.inf
+
+    def _is_left_alone(self, row: Destination) -> bool:
+        """Whether reading this destination took so long that it must not be read yet."""
+        last = self._known.get(row.key)
+        return last is not None and last.not_before > self._stamp
+
     def cost_of(self, row: Destination) -> float:
         """CPU seconds that reading this destination will take, estimated; where its depth is unknown, a second."""
-        known = self._known.get(row.key)
-        delayed = known.depth.scheduled if known else 0.0
+        last = self._known.get(row.key)
+        delayed = last.depth.scheduled if last else 0.0
         cost = self._cost(
             self.carried(row).messages, 0.0 if np.isnan(delayed) else delayed
         )
         return TOO_LONG if np.isnan(cost) else cost
+
+    def cost_of_all(self, rows: Sequence[Destination]) -> float:
+        """CPU seconds that reading all these destinations will take, estimated."""
+        return sum(self.cost_of(row) for row in rows)
 
     def note(self, row: Destination, depth: Depth) -> None:
         """`depth` of this destination was read now; `row` has its counters."""
@@ -133,34 +142,30 @@ class Depths:
 
     def carried(self, row: Destination) -> Carried:
         """The depth now: as read in this poll, else carried on from the counters."""
-        known = self._known.get(row.key)
-        if (
-            known is None or row.messages_added < known.row.messages_added
-        ):  # never read, or destroyed and created again
+        last = self._known.get(row.key)
+        if last is None or row.messages_added < last.row.messages_added:
+            # Never read, or destroyed and created again.
             return Carried(max(row.messages_added - row.removed, 0.0), exact=False)
-        depth = known.depth
-        was = known.row
-        grown = (row.messages_added - was.messages_added) - (row.removed - was.removed)
-        grown_bytes = (row.added_bytes - was.added_bytes) - (
-            row.removed_bytes - was.removed_bytes
-        )
-        messages = max(depth.messages + grown, 0.0)
-        size = max(depth.bytes + grown_bytes, 0.0)
-        exact = known.stamp == self._stamp
+        depth = last.depth
+        before = last.row
+        added = row.messages_added - before.messages_added
+        removed = row.removed - before.removed
+        added_bytes = row.added_bytes - before.added_bytes
+        removed_bytes = row.removed_bytes - before.removed_bytes
         return Carried(
-            messages,
+            max(depth.messages + (added - removed), 0.0),
             depth.pending,
             depth.uncommitted,
             depth.scheduled,
-            size,
-            exact=exact,
+            max(depth.bytes + (added_bytes - removed_bytes), 0.0),
+            exact=last.stamp == self._stamp,
         )
 
     def forget_all_but(self, rows: Sequence[Destination]) -> None:
         if len(self._known) > 2 * len(rows) + SLACK:
-            here = {row.key for row in rows}
+            current = {row.key for row in rows}
             self._known = {
-                name: known for name, known in self._known.items() if name in here
+                name: known for name, known in self._known.items() if name in current
             }
 
     def _cost(self, messages: float, delayed: float) -> float:

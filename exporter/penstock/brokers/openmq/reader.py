@@ -8,7 +8,8 @@ Cost. What walks messages is read under a budget (`depths`), settings every ten 
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -75,47 +76,45 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         self._called = DestinationNames()
 
     async def read(self, poll: Poll) -> Snapshot:
-        *about, connections = await poll.begin([*ask.ABOUT, ask.CONNECTIONS])
-        said, unread = wire.about(about)
+        *about_replies, connections = await poll.begin([*ask.ABOUT, ask.CONNECTIONS])
+        about, unread = wire.about(about_replies)
         poll.leave_out(unread)
-        before = self.process
-        session = await self._session(poll, said.port) or before.session
-        # It may start again in its process, which the port mapper's session shows: its counters begin again.
-        if self.begins(Process("", *said.process, session)) and self.process.same_start(
-            before
-        ):
-            self._session_since = poll.now
-        broker = self._broker(said, poll.now, about[0].timestamp)
+        await self._begin_process(poll, about)
+        broker = self._broker(about, poll.now, about_replies[0].timestamp)
         self._depths.begin(poll.now)
-        linked = await poll.collect(
+        read = _Read()
+        read.connections = await poll.collect(
             "connections", self._read_connections(poll, connections)
         )
-        by_id = {row.connection_id: row for row in linked or ()}
-        producers, transactions = await self._read_listings(poll)
+        by_id = {row.connection_id: row for row in read.connections or ()}
+        await self._read_listings(poll, read)
+        messages = about.num_msgs + np.nan_to_num(about.num_msgs_in_dmq)
         destinations = await poll.collect(
-            "queues",
-            self._read_destinations(
-                poll, said.num_msgs + np.nan_to_num(said.num_msgs_in_dmq), by_id
-            ),
+            "queues", self._read_destinations(poll, messages, by_id)
         )
-        listing = await poll.collect("consumers", self._read_consumers(poll, by_id))
-        found = None
+        read.consumers = await poll.collect(
+            "consumers", self._read_consumers(poll, by_id)
+        )
         if destinations is not None:
             await poll.collect("settings", self._refresh_settings(poll, destinations))
             self._called = DestinationNames.of(row.key for row in destinations)
-            found = await poll.work(self._destination_tables, destinations, listing)
-        return await poll.work(
-            self._snapshot,
-            poll,
-            broker,
-            found,
-            listing,
-            linked,
-            producers,
-            transactions,
-        )
+            read.addresses, read.queues = await poll.work(
+                self._destination_tables, destinations, read.consumers
+            )
+        return await poll.work(self._snapshot, poll, broker, read)
 
     # --- the broker itself
+
+    async def _begin_process(self, poll: Poll, about: wire.About) -> None:
+        """Note which process answers, and since when its counters count.
+
+        A broker may start again in its process: its port mapper's session shows that, and its counters begin again.
+        """
+        before = self.process
+        session = await self._session(poll, about.port) or before.session
+        is_new = self.begins(Process("", *about.process, session))
+        if is_new and self.process.same_start(before):
+            self._session_since = poll.now
 
     async def _session(self, poll: Poll, port: int) -> str:
         """Empty while the port mapper does not answer."""
@@ -128,35 +127,37 @@ class OpenMQReader(BrokerReader[wire.Reply]):
             self._epoch_retry = poll.now + EPOCH_RETRY
             return ""
 
-    def _broker(self, said: wire.About, now: float, timestamp: float) -> Broker:
-        clock, uptime = said.process
+    def _broker(self, about: wire.About, now: float, timestamp: float) -> Broker:
+        clock, uptime = about.process
         # A runtime whose start was taken before the clock was set is believed less than the time of the answer.
         if abs(clock - (timestamp + 0.5)) > 2.0:
             clock = timestamp + 0.5
-        host = said.host or ""
-        known_as = (
-            self.options.name
-            if host in ("", "localhost") or host.startswith("127.")
-            else ""
-        )
-        state = str(said.resource_state).strip().upper()
-        return Broker(
+        broker = Broker(
             kind=BrokerKind.OPENMQ,
-            version=said.version,
+            version=about.version,
             product_version="",
-            node_id=known_as or f"{host}:{said.port}",
+            node_id=self._node_id(about),
             role=Role.ACTIVE,
             clock=clock,
             uptime=min(uptime, now - self._session_since),
-            connections=said.num_connections,
-            memory_used_bytes=said.total_msg_bytes,
-            memory_limit_bytes=limit(said.max_total_msg_bytes),
-            heap_used_bytes=said.total_memory - said.free_memory,
-            heap_limit_bytes=limit(said.max_memory),
-            resource_state=float(ResourceState[state])
-            if state in ResourceState.__members__
-            else np.nan,
+            connections=about.num_connections,
         )
+        return replace(
+            broker,
+            memory_used_bytes=about.total_msg_bytes,
+            memory_limit_bytes=limit(about.max_total_msg_bytes),
+            heap_used_bytes=about.total_memory - about.free_memory,
+            heap_limit_bytes=limit(about.max_memory),
+            resource_state=_resource_state(about),
+        )
+
+    def _node_id(self, about: wire.About) -> str:
+        """Host and port of the broker; where its host is its own machine, its name in the configuration."""
+        host = about.host or ""
+        is_local = host in ("", "localhost") or host.startswith("127.")
+        if is_local and self.options.name:
+            return self.options.name
+        return f"{host}:{about.port}"
 
     async def _listed(
         self,
@@ -164,163 +165,150 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         request: Request,
         reply: wire.Reply,
         decoder: Decoder[RowT],
-        what: str,
+        operation: str,
     ) -> Rows[RowT]:
         """The rows of a listing, asked a second time: it fails as a whole when one of its rows goes away meanwhile."""
         if reply.status == 500:
             (reply,) = await poll.ask([request])
-        return await poll.work(decoder.listed, reply, what)
+        return await poll.work(decoder.listed, reply, operation)
 
     async def _read_connections(
         self, poll: Poll, reply: wire.Reply
     ) -> tuple[list[wire.Connection], str]:
-        _, found = await poll.work(_CONNECTION.many, reply, "connections")
-        rows = self.budgets["connections"].largest_of(
-            found.rows, lambda row: -row.connection_id
-        )  # the oldest
-        return list(rows), unreadable([found])
+        _, listed = await poll.work(_CONNECTION.many, reply, "connections")
+        oldest = self.budgets["connections"].largest_of(
+            listed.rows, lambda row: -row.connection_id
+        )
+        return list(oldest), unreadable([listed])
 
     async def _read_consumers(
         self, poll: Poll, connections: Mapping[int, wire.Connection]
     ) -> tuple[tables.Listing, str]:
         (reply,) = await poll.ask([ask.CONSUMERS])
-        found = await self._listed(
+        listed = await self._listed(
             poll, ask.CONSUMERS, reply, _CONSUMER, "getConsumerInfo"
         )
-        rows = [row for row in found.rows if row.service_name != tables.ADMIN]
-        behind: list[tuple[int, int]] = []
-        members: list[tables.Member] = []
-        error = unreadable([found])
+        error = unreadable([listed])
+        rows = [row for row in listed.rows if row.service_name != tables.ADMIN]
         active = [row for row in rows if row.is_subscription and row.is_active]
+        member_ids: list[MemberId] = []
         try:
             if active:
-                behind = await self._member_ids(
-                    poll,
-                    connections,
-                    [row for row in found.rows if not row.is_subscription],
-                )
+                member_ids = await self._member_ids(poll, connections, listed.rows)
         except SourceError as failed:
             error = f"members of subscriptions: {failed}"
-        ids = [*(row.consumer_id for row in rows), *(one for _, one in behind)]
-        kept = set(
-            self.budgets["consumers"].largest_of(ids, lambda one: -one)
-        )  # the oldest
-        single = [
-            row for row in rows if row.consumer_id in kept and not row.is_subscription
-        ]
-        subscriptions = [
-            row for row in rows if row.consumer_id in kept and row.is_subscription
-        ]
+        kept = self._oldest_consumers(rows, member_ids)
+        rows = [row for row in rows if row.consumer_id in kept]
+        members: list[tables.Member] = []
         try:
             members = await self._read_members(
-                poll, connections, [one for one in behind if one[1] in kept], active
+                poll,
+                connections,
+                [member for member in member_ids if member.consumer in kept],
+                active,
             )
         except SourceError as failed:
             error = f"members of subscriptions: {failed}"
-        listed = {
-            member.subscription.consumer_id for member in members if member.subscription
-        }
-        unclear = {m.row.destination_name for m in members if not m.subscription}
-        stand_in = [
-            row
-            for row in subscriptions
-            if row.is_active
-            and row.consumer_id not in listed
-            and row.destination_name not in unclear
-        ]
-        return tables.Listing([*single, *stand_in], subscriptions, members), error
+        return _listing(rows, members), error
+
+    def _oldest_consumers(
+        self, rows: Sequence[wire.Consumer], members: Sequence["MemberId"]
+    ) -> set[int]:
+        """The ids of the consumers that the budget allows: the oldest ones, which have the smallest ids."""
+        ids = [row.consumer_id for row in rows]
+        ids += [member.consumer for member in members]
+        budget = self.budgets["consumers"]
+        return set(budget.largest_of(ids, lambda consumer_id: -consumer_id))
 
     async def _member_ids(
         self,
         poll: Poll,
         connections: Mapping[int, wire.Connection],
-        single: Sequence[wire.Consumer],
-    ) -> list[tuple[int, int]]:
+        listed: Sequence[wire.Consumer],
+    ) -> list["MemberId"]:
         """Members of durable and shared subscriptions, each by its connection: consumers that are not listed on their
         own. They are asked where the number of a connection's consumers says that there are others than known.
         """
         alone: dict[int, set[int]] = {}
-        for row in single:
-            alone.setdefault(row.connection_id or -1, set()).add(row.consumer_id)
+        for row in listed:
+            if not row.is_subscription:
+                alone.setdefault(row.connection_id or -1, set()).add(row.consumer_id)
         counted = {
             key: row.consumers - len(alone.get(key, ()))
             for key, row in connections.items()
         }
-        known = {
+        current = {
             key: (count, ids)
             for key, (count, ids) in self._members.items()
             if counted.get(key, 0) == count > 0
         }
-        fresh = [
-            key for key, count in counted.items() if count > 0 and key not in known
+        unread = [
+            key for key, count in counted.items() if count > 0 and key not in current
         ]
-        if fresh:
-            found = await poll.ask([ask.consumer_ids(key) for key in fresh])
-            for key, reply in zip(fresh, found, strict=True):
+        if unread:
+            replies = await poll.ask([ask.consumer_ids(key) for key in unread])
+            for key, reply in zip(unread, replies, strict=True):
                 if reply.status == 200:
                     ids = wire.numbers(reply, "getConsumerIDs") - alone.get(key, set())
-                    known[key] = float(len(ids)), ids
-        self._members = known
-        return [(key, one) for key, (_, ids) in known.items() for one in sorted(ids)]
+                    current[key] = float(len(ids)), ids
+        self._members = current
+        return [
+            MemberId(key, consumer)
+            for key, (_, ids) in current.items()
+            for consumer in sorted(ids)
+        ]
 
     async def _read_members(
         self,
         poll: Poll,
         connections: Mapping[int, wire.Connection],
-        wanted: Sequence[tuple[int, int]],
+        wanted: Sequence["MemberId"],
         subscriptions: Sequence[wire.Consumer],
     ) -> list[tables.Member]:
+        """The members with these ids, and the subscription of each; a consumer that was closed meanwhile is none."""
+        if not wanted:
+            return []
         members: list[tables.Member] = []
-        if wanted:
-            found = await poll.ask([ask.consumer(one) for _, one in wanted])
-            for (key, one), reply in zip(wanted, found, strict=True):
-                if (
-                    reply.status != 200
-                ):  # it went away: what else this connection has is asked again
-                    self._members.pop(key, None)
-                    continue
-                row = _CONSUMER.one(reply, f"consumer {one}")
-                via = connections.get(key)
-                members.append(
-                    tables.Member(
-                        row, via, tables.subscription_of(row, via, subscriptions)
-                    )
-                )
+        replies = await poll.ask([ask.consumer(member.consumer) for member in wanted])
+        for member, reply in zip(wanted, replies, strict=True):
+            if reply.status != 200:
+                # The other members of its connection are asked again.
+                self._members.pop(member.connection, None)
+                continue
+            row = _CONSUMER.one(reply, f"consumer {member.consumer}")
+            via = connections.get(member.connection)
+            subscription = tables.subscription_of(row, via, subscriptions)
+            members.append(tables.Member(row, via, subscription))
         return members
 
-    async def _read_listings(
-        self, poll: Poll
-    ) -> tuple[Rows[wire.Producer] | None, Rows[wire.Transaction] | None]:
-        """Both in one call; one that broke because something in it went away is asked again by itself."""
-        requests = [ask.PRODUCERS, ask.TRANSACTIONS]
-        both = asyncio.ensure_future(
-            poll.ask(requests)
-        )  # where it fails, it fails for each
+    async def _read_listings(self, poll: Poll, read: "_Read") -> None:
+        """Read producers and transactions in one call; a listing that breaks as a row leaves is asked again alone."""
+        # Where the call fails, it fails for each of the two.
+        replies = asyncio.ensure_future(poll.ask([ask.PRODUCERS, ask.TRANSACTIONS]))
 
-        async def listed(
-            number: int, decoder: Decoder[RowT], what: str
-        ) -> tuple[Rows[RowT], str]:
-            found = await self._listed(
-                poll, requests[number], (await both)[number], decoder, what
+        async def producers() -> tuple[list[wire.Producer], str]:
+            reply = (await replies)[0]
+            listed = await self._listed(
+                poll, ask.PRODUCERS, reply, _PRODUCER, "getProducerInfo"
             )
-            return found, unreadable([found])
+            return listed.rows, unreadable([listed])
 
-        producers = await poll.collect(
-            "producers", listed(0, _PRODUCER, "getProducerInfo")
-        )
-        if producers is not None:
-            rows = [row for row in producers.rows if row.service_name != tables.ADMIN]
-            kept = self.budgets["producers"].largest_of(
+        async def transactions() -> tuple[list[wire.Transaction], str]:
+            reply = (await replies)[1]
+            listed = await self._listed(
+                poll, ask.TRANSACTIONS, reply, _TRANSACTION, "getTransactionInfo"
+            )
+            return listed.rows, unreadable([listed])
+
+        senders = await poll.collect("producers", producers())
+        if senders is not None:
+            rows = [row for row in senders if row.service_name != tables.ADMIN]
+            read.producers = self.budgets["producers"].largest_of(
                 rows, lambda row: -row.producer_id
             )
-            producers = Rows(list(kept), len(kept))
-        transactions = await poll.collect(
-            "transactions", listed(1, _TRANSACTION, "getTransactionInfo")
-        )
-        if transactions is not None:
-            open_now = [row for row in transactions.rows if row.state is not None]
-            transactions = Rows(open_now, len(open_now))
-        return producers, transactions
+        listed = await poll.collect("transactions", transactions())
+        if listed is not None:
+            read.transactions = [row for row in listed if row.state is not None]
 
     async def _read_destinations(
         self, poll: Poll, messages: float, connections: Mapping[int, wire.Connection]
@@ -328,17 +316,14 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         """All destinations with their free counters; the expensive ones, of so many messages, as the budget goes."""
         depths = self._depths
         everything = depths.may_read_all(messages)
-        attributes = (
-            ask.CHEAP_ATTRIBUTES + ask.DEPTH_ATTRIBUTES
-            if everything
-            else ask.CHEAP_ATTRIBUTES
-        )
+        attributes = ask.CHEAP_ATTRIBUTES
+        if everything:
+            attributes += ask.DEPTH_ATTRIBUTES
         began = poll.asked
         (reply,) = await poll.ask([ask.destinations(attributes)])
-        _, found = await poll.work(_DESTINATION.many, reply, "destinations")
+        _, listed = await poll.work(_DESTINATION.many, reply, "destinations")
         rows = self.budgets["queues"].largest_of(
-            [row for row in found.rows if not _of_admin(row, connections)],
-            lambda row: row.messages_added - row.removed,
+            [row for row in listed.rows if not _of_admin(row, connections)], _size
         )
         depths.forget_all_but(rows)
         if everything:
@@ -347,16 +332,16 @@ class OpenMQReader(BrokerReader[wire.Reply]):
                 depths.note(row, row)
         else:
             await self._read_depths(poll, rows)
-        return list(rows), unreadable([found])
+        return list(rows), unreadable([listed])
 
     async def _read_depths(self, poll: Poll, rows: Sequence[wire.Destination]) -> None:
-        """The expensive attributes of those destinations whose turn it is; one that is gone is passed over."""
+        """Read the expensive attributes of the destinations whose turn it is; one that was destroyed is passed over."""
         by_name: dict[Name, wire.Destination] = {row.key: row for row in rows}
         light, costly = self._depths.due(rows)
         for names in ([light] if light else []) + [[name] for name in costly]:
             began = poll.asked
-            found = await poll.ask([ask.depth(*name) for name in names])
-            for name, reply in zip(names, found, strict=True):
+            replies = await poll.ask([ask.depth(*name) for name in names])
+            for name, reply in zip(names, replies, strict=True):
                 if reply.status == 200:
                     self._depths.note(
                         by_name[name], _DEPTH.one(reply, f"depth of {name[1]!r}")
@@ -371,13 +356,12 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         due = self._settings.due([row.key for row in rows], poll.now)
         if not due:
             return None, ""
-        if (
-            len(due) > SETTINGS_AT_ONCE
-            and sum(self._depths.cost_of(row) for row in rows) < 0.5
-        ):
+        if len(due) > SETTINGS_AT_ONCE and self._depths.cost_of_all(rows) < 0.5:
             (reply,) = await poll.ask([ask.ALL_SETTINGS])
-            _, found = await poll.work(_SETTINGS.many, reply, "settings")
-            read = {(one.type, one.name): one for one in found.rows}
+            _, listed = await poll.work(_SETTINGS.many, reply, "settings")
+            read = {
+                (settings.type, settings.name): settings for settings in listed.rows
+            }
             error = ""
         else:
             due = due[:SETTINGS_AT_ONCE]
@@ -393,74 +377,146 @@ class OpenMQReader(BrokerReader[wire.Reply]):
     ) -> tuple[Table[AddressRow], Table[QueueRow]]:
         """Without consumers, the subscriptions last seen stay with their last numbers."""
         self._listing = listing or self._listing
-        single = None if listing is None else listing.single
-        depths = [self._depths.carried(row) for row in rows]
-        found = self._destinations.tables(
-            rows,
-            depths,
-            self._settings.values,
-            self._settings.read_at,
-            self._called,
-            self._listing,
-            single,
+        read = tables.DestinationsRead(
+            rows=rows,
+            depths=[self._depths.carried(row) for row in rows],
+            settings=self._settings.values,
+            settings_read=self._settings.read_at,
+            called=self._called,
         )
-        self.budgets["queues"].shown(found[1].index)
-        return found
+        single = None if listing is None else listing.single
+        addresses, queues = self._destinations.tables(read, self._listing, single)
+        self.budgets["queues"].shown(queues.index)
+        return addresses, queues
 
-    def _snapshot(
-        self,
-        poll: Poll,
-        broker: Broker,
-        found: tuple[Table[AddressRow], Table[QueueRow]] | None,
-        listing: tables.Listing | None,
-        linked: Sequence[wire.Connection] | None,
-        producers: Rows[wire.Producer] | None,
-        transactions: Rows[wire.Transaction] | None,
-    ) -> Snapshot:
-        rows = [row for row in linked or () if row.service_name != tables.ADMIN]
-        by_id = {row.connection_id: row for row in rows}
-        by_end = {(row.host or "", row.port or 0): row for row in rows}
-        notes = [
-            *NOTES["always"],
-            *NOTES["in_server"] * any(row.service_name == EMBEDDED for row in rows),
+    def _snapshot(self, poll: Poll, broker: Broker, read: "_Read") -> Snapshot:
+        connections = [
+            row for row in read.connections or () if row.service_name != tables.ADMIN
         ]
-        made = self._connection_tables
-        called = self._called
-        read = dict[str, Any]()
-        if found is not None:
-            read["addresses"], read["queues"] = found
-        if listing:
-            read["consumers"], read["consumer_queue"], read["consumer_connection"] = (
-                self._consumers.table(listing, called, self._destinations.queue_keys)
-            )
-        if linked is not None:
-            read["connections"] = made.table(rows)
-        if producers is not None:
-            read["producers"], read["producer_connection"] = made.producers(
-                producers.rows, by_id, called
-            )
-        if transactions is not None:
-            read["transactions"], read["transaction_connection"] = made.transactions(
-                transactions.rows, by_end
-            )
-        for name in read.keys() & {"consumers", "producers"}:
-            self.budgets[name].shown(read[name].index)
-        return Snapshot(
+        snapshot = Snapshot(
             stamp=poll.now,
             broker=broker,
+            addresses=read.addresses,
+            queues=read.queues,
             collectors=poll.collectors,
-            notes=tuple(notes),
-            **read,
+            notes=_notes(connections),
         )
+        if read.consumers is not None:
+            snapshot = self._with_consumers(snapshot, read.consumers)
+        if read.connections is not None:
+            table = self._connection_tables.table(connections)
+            snapshot = replace(snapshot, connections=table)
+        if read.producers is not None:
+            snapshot = self._with_producers(snapshot, read.producers, connections)
+        if read.transactions is not None:
+            snapshot = self._with_transactions(snapshot, read.transactions, connections)
+        return snapshot
+
+    def _with_consumers(self, snapshot: Snapshot, listing: tables.Listing) -> Snapshot:
+        consumers, queue, connection = self._consumers.table(
+            listing, self._called, self._destinations.queue_keys
+        )
+        self.budgets["consumers"].shown(consumers.index)
+        return replace(
+            snapshot,
+            consumers=consumers,
+            consumer_queue=queue,
+            consumer_connection=connection,
+        )
+
+    def _with_producers(
+        self,
+        snapshot: Snapshot,
+        rows: Sequence[wire.Producer],
+        connections: Sequence[wire.Connection],
+    ) -> Snapshot:
+        by_id = {row.connection_id: row for row in connections}
+        producers, connection = self._connection_tables.producers(
+            rows, by_id, self._called
+        )
+        self.budgets["producers"].shown(producers.index)
+        return replace(snapshot, producers=producers, producer_connection=connection)
+
+    def _with_transactions(
+        self,
+        snapshot: Snapshot,
+        rows: Sequence[wire.Transaction],
+        connections: Sequence[wire.Connection],
+    ) -> Snapshot:
+        by_end = {(row.host or "", row.port or 0): row for row in connections}
+        transactions, connection = self._connection_tables.transactions(rows, by_end)
+        return replace(
+            snapshot, transactions=transactions, transaction_connection=connection
+        )
+
+
+class MemberId(NamedTuple):
+    """A member of a subscription, by its id and that of its connection."""
+
+    connection: int
+    consumer: int
+
+
+@dataclass(slots=True)
+class _Read:
+    """The rows and tables of one poll; None: this part was not read."""
+
+    connections: Sequence[wire.Connection] | None = None
+    producers: Sequence[wire.Producer] | None = None
+    transactions: Sequence[wire.Transaction] | None = None
+    consumers: tables.Listing | None = None
+    addresses: Table[AddressRow] | None = None
+    queues: Table[QueueRow] | None = None
+
+
+def _listing(
+    rows: Sequence[wire.Consumer], members: Sequence[tables.Member]
+) -> tables.Listing:
+    """The consumers of a poll. An active subscription whose members could not be read stands for them."""
+    single = [row for row in rows if not row.is_subscription]
+    subscriptions = [row for row in rows if row.is_subscription]
+    listed = {
+        member.subscription.consumer_id for member in members if member.subscription
+    }
+    unclear = {
+        member.row.destination_name for member in members if not member.subscription
+    }
+    stand_in = [
+        row
+        for row in subscriptions
+        if row.is_active
+        and row.consumer_id not in listed
+        and row.destination_name not in unclear
+    ]
+    return tables.Listing([*single, *stand_in], subscriptions, members)
+
+
+def _notes(connections: Sequence[wire.Connection]) -> tuple[str, ...]:
+    """The notes for the operator: which numbers this broker cannot give."""
+    in_server = any(row.service_name == EMBEDDED for row in connections)
+    if in_server:
+        return (*NOTES["always"], *NOTES["in_server"])
+    return tuple(NOTES["always"])
+
+
+def _resource_state(about: wire.About) -> float:
+    """The number of the broker's resource state; NaN where it has none that is known."""
+    state = str(about.resource_state).strip().upper()
+    if state in ResourceState.__members__:
+        return float(ResourceState[state])
+    return np.nan
 
 
 def _settings(reply: wire.Reply, name: Name) -> wire.Settings | None:
-    """None of a destination that was destroyed a moment ago."""
-    return (
-        None
-        if reply.nothing_found
-        else _SETTINGS.one(reply, f"settings of {name[1]!r}")
-    )
+    """The settings of a destination; None: it was destroyed a moment ago."""
+    if reply.nothing_found:
+        return None
+    return _SETTINGS.one(reply, f"settings of {name[1]!r}")
+
+
+def _size(row: wire.Destination) -> float:
+    """The number of messages in a destination, by its counters."""
+    return row.messages_added - row.removed
 
 
 def _of_admin(

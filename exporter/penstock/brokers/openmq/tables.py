@@ -17,6 +17,7 @@ from penstock.brokers.destinations import DestinationNames
 from penstock.brokers.openmq.answers import (
     Connection,
     Consumer,
+    Depth,
     Destination,
     Producer,
     Settings,
@@ -62,7 +63,7 @@ class Listing:
 def subscription_of(
     member: Consumer, connection: Connection | None, rows: Sequence[Consumer]
 ) -> Consumer | None:
-    """Whose member this is: by destination and name, then by client id; None where several would fit."""
+    """The subscription of a member: by destination and name, then by client id; None where several would fit."""
     fitting = [
         row
         for row in rows
@@ -97,77 +98,78 @@ class ConsumerBuilder:
         self, listing: Listing, called: DestinationNames, queues: KeyAllocator[str]
     ) -> tuple[Table[ConsumerRow], Keys, Keys]:
         """The table, and per consumer the keys of its queue and its connection, -1 where unknown."""
-        rows = [*listing.single, *(member.row for member in listing.members)]
-        of: list[tuple[Connection | None, Consumer | None]] = [
-            *(
-                (None, None if row.destination_type == "q" else row)
-                for row in listing.single
-            ),
-            *((member.connection, member.subscription) for member in listing.members),
-        ]
+        consumers = [_on_its_own(row) for row in listing.single]
+        consumers += listing.members
+        rows = [consumer.row for consumer in consumers]
         keys = integers(rows, "consumer_id")
         changed = keys if called.both != self._called.both else None
         self._called = called
-        said = columns(
-            rows,
-            "buffered",
-            "delivered",
-            "waiting",
-            "last_acknowledgement",
-            *_AS_THEY_ARE,
-            "created",
-        )
-        sent = unwrapped(said["delivered"])
-        pending = said["buffered"]
-        said |= {
-            name: seconds(said[name]) for name in ("last_acknowledgement", "created")
-        }
-        waiting = np.maximum(said["waiting"] - pending, 0.0)
-        said |= {
-            "delivered": sent,
-            "acknowledged": np.maximum(sent - pending, 0.0),
-            "waiting": waiting,
-        }
         table, order = self._table(
-            keys, lambda i: self._row(rows[i], *of[i], called), said, changed
+            keys,
+            lambda position: self._row(consumers[position], called),
+            consumer_columns(rows),
+            changed,
         )
         queue = queues.find(
-            [
-                queue_key(row, subscription)
-                for row, (_, subscription) in zip(rows, of, strict=True)
-            ]
+            [queue_key(consumer.row, consumer.subscription) for consumer in consumers]
         )
         connection = [
-            (via or row).connection_id or -1
-            for row, (via, _) in zip(rows, of, strict=True)
+            (consumer.connection or consumer.row).connection_id or -1
+            for consumer in consumers
         ]
         return table, queue[order], np.array(connection, np.int64)[order]
 
-    def _row(
-        self,
-        row: Consumer,
-        via: Connection | None,
-        subscription: Consumer | None,
-        called: DestinationNames,
-    ) -> ConsumerRow:
-        origin = via or row
+    def _row(self, consumer: Member, called: DestinationNames) -> ConsumerRow:
+        row = consumer.row
+        subscription = consumer.subscription
+        origin = consumer.connection or row
         host = origin.host or ""
         user = origin.user or ""
         service = origin.service_name or ""
         client_id = origin.client_id or (subscription.client_id if subscription else "")
-        address = called.address(row.destination_type, row.destination_name)
-        of_topic = subscription_name(subscription) if subscription else SHARED
+        client = client_name(client_id, user, host, service, self._names)
+        address = intern(called.address(row.destination_type, row.destination_name))
+        if row.destination_type == "q":
+            queue = address
+        else:
+            queue = intern(subscription_name(subscription) if subscription else SHARED)
         return ConsumerRow(
-            id=str(row.consumer_id),
-            queue=intern(address if row.destination_type == "q" else of_topic),
-            address=intern(address),
-            client=intern(client_name(client_id, user, host, service, self._names)),
-            session="",
-            protocol=intern(service),
-            user=intern(user),
-            remote_host=intern(host),
-            filter=row.selector or "",
+            str(row.consumer_id),
+            queue,
+            address,
+            intern(client),
+            "",
+            intern(service),
+            intern(user),
+            intern(host),
+            row.selector or "",
         )
+
+
+def _on_its_own(row: Consumer) -> Member:
+    """A consumer that is listed itself: the one of a topic is its own subscription."""
+    return Member(row, None, None if row.destination_type == "q" else row)
+
+
+def consumer_columns(rows: Sequence[Consumer]) -> dict[str, Column]:
+    """The numbers of consumers, under the model's names."""
+    numbers = columns(
+        rows,
+        "buffered",
+        "delivered",
+        "waiting",
+        "last_acknowledgement",
+        *_AS_THEY_ARE,
+        "created",
+    )
+    delivered = unwrapped(numbers["delivered"])
+    buffered = numbers["buffered"]
+    numbers["last_acknowledgement"] = seconds(numbers["last_acknowledgement"])
+    numbers["created"] = seconds(numbers["created"])
+    numbers["delivered"] = delivered
+    numbers["acknowledged"] = np.maximum(delivered - buffered, 0.0)
+    numbers["waiting"] = np.maximum(numbers["waiting"] - buffered, 0.0)
+    return numbers
 
 
 def queue_key(row: Consumer, subscription: Consumer | None) -> str:
@@ -188,9 +190,11 @@ class ConnectionBuilder:
         self._called = DestinationNames()
 
     def table(self, rows: Sequence[Connection]) -> Table[model.ConnectionRow]:
-        said = columns(rows, "consumers", "producers")
+        numbers = columns(rows, "consumers", "producers")
         return self._connections(
-            integers(rows, "connection_id"), lambda i: self._connection(rows[i]), said
+            integers(rows, "connection_id"),
+            lambda i: self._connection(rows[i]),
+            numbers,
         )[0]
 
     def producers(
@@ -201,35 +205,38 @@ class ConnectionBuilder:
     ) -> tuple[Table[model.ProducerRow], Keys]:
         """The table, and per producer the key of its connection, -1 where unknown."""
         keys = integers(rows, "producer_id")
-        of = np.fromiter((row.connection_id or -1 for row in rows), np.int64, len(rows))
+        connections = np.fromiter(
+            (row.connection_id or -1 for row in rows), np.int64, len(rows)
+        )
         produced, created = matrix(rows, ("produced", "created"))
-        said = {"produced": unwrapped(produced), "created": seconds(created)}
+        numbers = {"produced": unwrapped(produced), "created": seconds(created)}
         changed = keys if called.both != self._called.both else None
         self._called = called
-        made, order = self._producers(
-            keys,
-            lambda i: self._producer(rows[i], by_id.get(int(of[i])), called),
-            said,
-            changed,
-        )
-        return made, of[order]
+
+        def producer(position: int) -> model.ProducerRow:
+            via = by_id.get(int(connections[position]))
+            return self._producer(rows[position], via, called)
+
+        table, order = self._producers(keys, producer, numbers, changed)
+        return table, connections[order]
 
     def transactions(
         self, rows: Sequence[Transaction], by_end: Mapping[tuple[str, int], Connection]
     ) -> tuple[Table[model.TransactionRow], Keys]:
         """The table, and per transaction the key of its connection; by_end: connections by the client's host, port."""
-        of = [by_end.get(row.remote or ("", 0)) for row in rows]
-        said = columns(rows, "state", "messages", "acknowledgements", "created")
-        said["created"] = seconds(said["created"])
-        said["distributed"] = np.array([bool(row.xid) for row in rows], np.float64)
-        keys = integers(rows, "transaction_id")
-        made, order = self._transactions(
-            keys, lambda i: self._transaction(rows[i], of[i]), said
+        connections = [by_end.get(row.remote or ("", 0)) for row in rows]
+        numbers = columns(rows, "state", "messages", "acknowledgements", "created")
+        numbers["created"] = seconds(numbers["created"])
+        numbers["distributed"] = np.array([bool(row.xid) for row in rows], np.float64)
+        table, order = self._transactions(
+            integers(rows, "transaction_id"),
+            lambda position: self._transaction(rows[position], connections[position]),
+            numbers,
         )
-        connection = np.fromiter(
-            (one.connection_id if one else -1 for one in of), np.int64, len(rows)
-        )
-        return made, connection[order]
+        ids = [
+            connection.connection_id if connection else -1 for connection in connections
+        ]
+        return table, np.array(ids, np.int64)[order]
 
     def _connection(self, row: Connection) -> model.ConnectionRow:
         user = row.user or ""
@@ -270,6 +277,20 @@ class ConnectionBuilder:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class DestinationsRead:
+    """The destinations of one poll, and what is known of each."""
+
+    rows: Sequence[Destination]
+    depths: Sequence[Carried]
+    """(rows,)"""
+    settings: Mapping[Name, Settings]
+    """As last read; a new destination has none yet."""
+    settings_read: Mapping[Name, float]
+    """The clock when the settings of each were read."""
+    called: DestinationNames
+
+
 @dataclass(slots=True)
 class Destinations:
     """Destinations and subscriptions → the tables of addresses and queues."""
@@ -280,90 +301,125 @@ class Destinations:
     _address_keys: KeyAllocator[str] = field(default_factory=KeyAllocator)
     _queues: TableBuilder[QueueRow] = field(default_factory=TableBuilder)
     _made: dict[tuple[object, ...], Any] = field(default_factory=dict)
-    """Rows by what they are made of: nearly all of them are those of the poll before."""
+    """Rows by the texts that they have: nearly all are those of the poll before."""
 
     def tables(
         self,
-        rows: Sequence[Destination],
-        depths: Sequence[Carried],
-        settings: Mapping[Name, Settings],
-        settings_read: Mapping[Name, float],
-        called: DestinationNames,
+        read: DestinationsRead,
         listing: Listing,
         single: Sequence[Consumer] | None,
     ) -> tuple[Table[AddressRow], Table[QueueRow]]:
-        """Addresses, and queue destinations with subscriptions. single: consumers on their own; None: not read.
-        settings_read: the clock when each one's settings were read.
-        """
-        said = [settings.get(row.key) for row in rows]
-        found = destination_columns(rows, depths, said, held(rows, depths, single))
-        found["settings_stamp"] = np.array(
-            [settings_read.get(row.key, np.nan) for row in rows], np.float64
+        """Addresses, and queue destinations with subscriptions. single: consumers on their own; None: not read."""
+        rows = read.rows
+        settings = [read.settings.get(row.key) for row in rows]
+        buffered = held(rows, read.depths, single)
+        numbers = destination_columns(rows, read.depths, settings, buffered)
+        numbers["settings_stamp"] = np.array(
+            [read.settings_read.get(row.key, np.nan) for row in rows], np.float64
         )
-        addresses: list[AddressRow] = [
-            self._once(
-                AddressRow,
-                called.address(row.type, row.name),
-                one.limit_behavior.lower() if one else "",
-            )
-            for row, one in zip(rows, said, strict=True)
+        addresses = [
+            self._address(row, setting, read.called)
+            for row, setting in zip(rows, settings, strict=True)
         ]
-        at = [i for i, row in enumerate(rows) if row.type == "q"]
-        subscriptions = [
-            *listing.subscriptions,
-            *(
-                row
-                for row in listing.single
-                if row.destination_type != "q" and not row.is_subscription
-            ),
+        subscriptions = _subscriptions(listing)
+        queues = [
+            self._once(_queue, row.name, row.temporary is True, setting)
+            for row, setting in zip(rows, settings, strict=True)
+            if row.type == "q"
         ]
-        queues: list[QueueRow] = [
-            self._once(_queue, rows[i].name, rows[i].temporary is True, said[i])
-            for i in at
-        ]
-        for row in subscriptions:
-            address = called.address("t", row.destination_name)
-            name = subscription_name(row)
-            durable = bool(row.durable)
-            selector = row.selector or ""
-            queues.append(
-                self._once(subscription_row, name, address, durable, selector)
-            )
+        queues += [self._subscription(row, read.called) for row in subscriptions]
         if len(self._made) > 4 * (len(rows) + len(queues)) + SLACK:
             self._made.clear()
-        of_queues = {name: found[name][at] for name in _OF_BOTH} | {
-            "bytes": found["memory_bytes"][at],
-            "added": found["messages_added"][at],
-            "scheduled": np.nan_to_num(found["scheduled"][at]),
-            "last_acknowledgement": np.full(len(at), np.nan),
-            "next_sent": next_sent([rows[i] for i in at]),
-            "active_consumers": columns([rows[i] for i in at], "num_active_consumers")[
-                "num_active_consumers"
-            ],
-        }
-        behind = subscription_columns(subscriptions, listing)
-        nothing = np.full(len(subscriptions), np.nan)
-        joined = {
-            name: np.concatenate([column, behind.get(name, nothing)])
-            for name, column in of_queues.items()
-        }
-        keys = self._address_keys([f"{row.type} {row.name}" for row in rows])
-        of = self.queue_keys(
-            [f"q {rows[i].name}" for i in at]
-            + [f"s {row.consumer_id}" for row in subscriptions]
+        queue_columns = _with_subscriptions(
+            _queue_columns(rows, numbers), subscription_columns(subscriptions, listing)
         )
         return (
-            self._addresses.of_made(keys, addresses, present(found))[0],
-            self._queues.of_made(of, queues, present(joined))[0],
+            self._address_table(rows, addresses, numbers),
+            self._queue_table(rows, subscriptions, queues, queue_columns),
         )
 
+    def _address(
+        self, row: Destination, settings: Settings | None, called: DestinationNames
+    ) -> AddressRow:
+        name = called.address(row.type, row.name)
+        policy = settings.limit_behavior.lower() if settings else ""
+        return self._once(AddressRow, name, policy)
+
+    def _subscription(self, row: Consumer, called: DestinationNames) -> QueueRow:
+        return self._once(
+            subscription_row,
+            subscription_name(row),
+            called.address("t", row.destination_name),
+            bool(row.durable),
+            row.selector or "",
+        )
+
+    def _address_table(
+        self,
+        rows: Sequence[Destination],
+        addresses: Sequence[AddressRow],
+        numbers: Mapping[str, Column],
+    ) -> Table[AddressRow]:
+        """addresses: the row of each destination."""
+        keys = self._address_keys([f"{row.type} {row.name}" for row in rows])
+        return self._addresses.of_made(keys, addresses, present(numbers))[0]
+
+    def _queue_table(
+        self,
+        rows: Sequence[Destination],
+        subscriptions: Sequence[Consumer],
+        queues: Sequence[QueueRow],
+        numbers: Mapping[str, Column],
+    ) -> Table[QueueRow]:
+        """queues: the rows of the queue destinations, and behind them of the subscriptions."""
+        texts = [f"q {row.name}" for row in rows if row.type == "q"]
+        texts += [f"s {row.consumer_id}" for row in subscriptions]
+        return self._queues.of_made(self.queue_keys(texts), queues, present(numbers))[0]
+
     def _once(self, make: Callable[..., RowT], *texts: object) -> RowT:
-        """What `make` makes of `texts`, made once."""
+        """The row that `make` makes of `texts`; made once, then kept."""
         key = make, *texts
         row: RowT | None = self._made.get(key)
         if row is None:
             row = self._made[key] = make(*texts)
         return row
+
+
+def _subscriptions(listing: Listing) -> list[Consumer]:
+    """Subscriptions of topics: the listed ones, and each consumer of a topic that is a subscription of its own."""
+    own = [
+        row
+        for row in listing.single
+        if row.destination_type != "q" and not row.is_subscription
+    ]
+    return [*listing.subscriptions, *own]
+
+
+def _queue_columns(
+    rows: Sequence[Destination], numbers: Mapping[str, Column]
+) -> dict[str, Column]:
+    """The columns of queues. numbers: of all destinations, in the order of `rows`."""
+    is_queue = np.array([row.type == "q" for row in rows], np.bool_)
+    queues = [row for row in rows if row.type == "q"]
+    result = {name: numbers[name][is_queue] for name in _OF_BOTH}
+    result["bytes"] = numbers["memory_bytes"][is_queue]
+    result["added"] = numbers["messages_added"][is_queue]
+    result["scheduled"] = np.nan_to_num(numbers["scheduled"][is_queue])
+    result["last_acknowledgement"] = np.full(len(queues), np.nan)
+    result["next_sent"] = next_sent(queues)
+    (result["active_consumers"],) = matrix(queues, ("num_active_consumers",))
+    return result
+
+
+def _with_subscriptions(
+    queues: Mapping[str, Column], subscriptions: Mapping[str, Column]
+) -> dict[str, Column]:
+    """The columns of queues, each with that of the subscriptions behind it; NaN where these have no such number."""
+    nothing = np.full(len(subscriptions["messages"]), np.nan)
+    return {
+        name: np.concatenate([column, subscriptions.get(name, nothing)])
+        for name, column in queues.items()
+    }
 
 
 _AS_THEY_ARE = ("flow_paused", "acknowledge_mode")
@@ -392,7 +448,7 @@ _OF_BOTH = (
     "removed",
     "consumers",
 )
-"""Columns of a queue, as of its destination."""
+"""Columns that a queue has in common with its destination."""
 
 
 def held(
@@ -402,95 +458,111 @@ def held(
 ) -> dict[str, Column]:
     """delivering: buffered by consumers; scheduled: not due, and committed. NaN where unknown.
 
-    As the broker reports where it was read in this poll, else what the consumers of a queue hold together; consumers:
-    None = not read. An uncommitted message with a delay is in both of the broker's numbers and once in their sum: how
-    many there are is what makes the rest fit best to what the consumers hold.
+    As the broker reports where it was read in this poll, else what the consumers of a queue buffer together; consumers:
+    None = not read.
     """
-    by_queue: dict[str, float] = {}
-    for row in consumers or ():
-        if row.destination_type == "q" and row.destination_name:
-            by_queue[row.destination_name] = (
-                by_queue.get(row.destination_name, 0.0) + row.buffered
-            )
-
-    def one(row: Destination, depth: Carried) -> tuple[float, float]:
-        # Versions before 5 know no delayed delivery: there is none of it in the sum.
-        delayed = depth.scheduled if depth.scheduled > 0 else 0.0
-        held = by_queue.get(row.name, 0.0)
+    buffered = _buffered_by_queue(consumers or ())
+    delivering = np.empty(len(rows))
+    scheduled = np.empty(len(rows))
+    for position, (row, depth) in enumerate(zip(rows, depths, strict=True)):
+        of_consumers = buffered.get(row.name, 0.0)
         if not depth.exact and row.type == "q" and consumers is not None:
-            return held, depth.scheduled
-        least = depth.pending - delayed - depth.uncommitted
-        if np.isnan(least):
-            return np.nan, depth.scheduled
-        in_both = (
-            min(max(held, 0.0) - least, delayed, depth.uncommitted)
-            if least < held
-            else 0.0
-        )
-        return max(least + in_both, 0.0), depth.scheduled - in_both
+            delivering[position] = of_consumers
+            scheduled[position] = depth.scheduled
+            continue
+        in_both = _both_delayed_and_uncommitted(depth, of_consumers)
+        delivering[position] = max(_delivering_at_least(depth) + in_both, 0.0)
+        scheduled[position] = depth.scheduled - in_both
+    return {"delivering": delivering, "scheduled": scheduled}
 
-    found = np.array(
-        [one(row, depth) for row, depth in zip(rows, depths, strict=True)], np.float64
-    ).reshape(-1, 2)
-    return {"delivering": found[:, 0], "scheduled": found[:, 1]}
+
+def _buffered_by_queue(consumers: Sequence[Consumer]) -> dict[str, float]:
+    """How many messages the consumers of each queue buffer together, by its name."""
+    buffered: dict[str, float] = {}
+    for row in consumers:
+        name = row.destination_name
+        if row.destination_type == "q" and name:
+            buffered[name] = buffered.get(name, 0.0) + row.buffered
+    return buffered
+
+
+def _delivering_at_least(depth: Depth) -> float:
+    """The broker's pending messages without those that are delayed, and without those that are uncommitted."""
+    # Versions before 5 know no delayed delivery: there is none of it in the sum.
+    delayed = depth.scheduled if depth.scheduled > 0 else 0.0
+    return depth.pending - delayed - depth.uncommitted
+
+
+def _both_delayed_and_uncommitted(depth: Depth, buffered: float) -> float:
+    """How many uncommitted messages have a delay: they are in both numbers of the broker, and once in their sum.
+
+    As many as make the rest fit best to the number that the consumers buffer.
+    """
+    least = _delivering_at_least(depth)
+    if not least < buffered:
+        return 0.0
+    delayed = depth.scheduled if depth.scheduled > 0 else 0.0
+    return min(max(buffered, 0.0) - least, delayed, depth.uncommitted)
 
 
 def destination_columns(
     rows: Sequence[Destination],
     depths: Sequence[Carried],
-    said: Sequence[Settings | None],
-    held: Mapping[str, Column],
+    settings: Sequence[Settings | None],
+    buffered: Mapping[str, Column],
 ) -> dict[str, Column]:
+    """The columns of addresses. settings: of each row, None while unknown. buffered: the columns of `held`."""
     # The broker returns -1 where there is no limit, for some 0.
-    limits = {
-        name: positive([np.nan if one is None else getattr(one, name) for one in said])
-        for name in _LIMITS
-    }
+    limits = {name: positive(_settings_column(settings, name)) for name in _LIMITS}
     depth = columns(depths, "bytes", "messages", "uncommitted", "exact")
     used = depth.pop("bytes")
-    return {
+    flags = {
+        "dead_letters": _settings_column(settings, "dead_letters"),
+        "topic": np.array([float(row.type == "t") for row in rows]),
+        "internal": np.array([float(row.name.startswith("mq.")) for row in rows]),
+    }
+    result = {
         "memory_bytes": used,
         "memory_used_ratio": used / limits["limit_bytes"],
-        **limits,
-        **depth,
-        **held,
-        "dead_letters": np.array(
-            [np.nan if one is None else float(one.dead_letters) for one in said],
-            np.float64,
-        ),
-        "topic": np.array([float(row.type == "t") for row in rows], np.float64),
-        "internal": np.array(
-            [float(row.name.startswith("mq.")) for row in rows], np.float64
-        ),
-        **_states(rows),
-        **columns(rows, *_COUNTED),
     }
+    result |= limits
+    result |= depth
+    result |= buffered
+    result |= flags
+    result |= _states(rows)
+    result |= columns(rows, *_COUNTED)
+    return result
+
+
+def _settings_column(settings: Sequence[Settings | None], name: str) -> Column:
+    """One of the settings of each destination; NaN while they are unknown."""
+    values = [np.nan if one is None else float(getattr(one, name)) for one in settings]
+    return np.array(values, np.float64)
 
 
 def subscription_columns(
     rows: Sequence[Consumer], listing: Listing
 ) -> dict[str, Column]:
     """Numbers of topic subscriptions: those of a shared or durable one come with its row, as a consumer's do."""
-    members = Counter(
-        one.subscription.consumer_id
-        for one in listing.members
-        if one.subscription is not None
+    consumers = Counter(row.consumer_id for row in listing.single)
+    consumers |= Counter(
+        member.subscription.consumer_id
+        for member in listing.members
+        if member.subscription is not None
     )
-    members |= Counter(row.consumer_id for row in listing.single)
-    sent, pending, taken, settled = matrix(
-        rows, ("delivered", "buffered", "waiting", "last_acknowledgement")
-    )
-    # A subscription's backlog holds what is in delivery; so does a consumer's.
+    numbers = columns(rows, "delivered", "buffered", "waiting", "last_acknowledgement")
+    buffered = numbers["buffered"]
+    delivered = unwrapped(numbers["delivered"])
+    members = np.array([float(consumers[row.consumer_id]) for row in rows])
+    # A subscription's backlog holds the messages in delivery; so does a consumer's.
     return {
-        "messages": np.maximum(taken, pending),
-        "delivering": pending,
+        "messages": np.maximum(numbers["waiting"], buffered),
+        "delivering": buffered,
         "scheduled": np.zeros(len(rows)),
-        "removed": np.maximum(unwrapped(sent) - pending, 0.0),
-        "consumers": np.array(
-            [float(members[row.consumer_id]) for row in rows], np.float64
-        ),
+        "removed": np.maximum(delivered - buffered, 0.0),
+        "consumers": members,
         "exact": np.ones(len(rows)),
-        "last_acknowledgement": seconds(settled),
+        "last_acknowledgement": seconds(numbers["last_acknowledgement"]),
         "next_sent": next_sent(rows),
     }
 
@@ -499,18 +571,11 @@ def next_sent(rows: Sequence[Destination] | Sequence[Consumer]) -> Column:
     return seconds(np.array([sent_at(row.next_message_id) for row in rows], np.float64))
 
 
-def _queue(name: str, temporary: bool, said: Settings | None) -> QueueRow:
-    if name == DEAD_MESSAGES:
-        kind = QueueKind.DEAD_LETTER
-    elif name.startswith("mq."):
-        kind = QueueKind.INTERNAL
-    else:
-        kind = QueueKind.TEMPORARY if temporary else QueueKind.USER
-    dead = (
-        DEAD_MESSAGES
-        if said and said.dead_letters is True and kind is not QueueKind.DEAD_LETTER
-        else ""
-    )
+def _queue(name: str, temporary: bool, settings: Settings | None) -> QueueRow:
+    kind = _queue_kind(name, temporary)
+    has_dead_letters = settings is not None and settings.dead_letters is True
+    is_dead_letter = kind is QueueKind.DEAD_LETTER
+    dead = DEAD_MESSAGES if has_dead_letters and not is_dead_letter else ""
     return QueueRow(
         name,
         name,
@@ -523,6 +588,14 @@ def _queue(name: str, temporary: bool, said: Settings | None) -> QueueRow:
         dead,
         dead,
     )
+
+
+def _queue_kind(name: str, temporary: bool) -> QueueKind:
+    if name == DEAD_MESSAGES:
+        return QueueKind.DEAD_LETTER
+    if name.startswith("mq."):
+        return QueueKind.INTERNAL
+    return QueueKind.TEMPORARY if temporary else QueueKind.USER
 
 
 def unwrapped(counter: Column) -> Column:
