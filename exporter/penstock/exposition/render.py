@@ -17,6 +17,8 @@ from penstock.exposition.syntax import label_texts
 from penstock.settings.policy import LABEL_BYTES
 
 CellT = TypeVar("CellT", bound=np.generic)
+AnyIndex = Index[Any]
+AnyTable = Table[Any]
 
 EMPTY: Final = -1
 ALL: Final = slice(None)
@@ -30,13 +32,13 @@ class Layout:
     position, none is empty.
     """
 
-    index: Index[Any]
+    index: AnyIndex
     rows: Positions
     changed_at: NDArray[np.int64]
     in_order: bool
 
     @classmethod
-    def of(cls, index: Index[Any]) -> "Layout":
+    def of(cls, index: AnyIndex) -> "Layout":
         """The rows in their own order."""
         rows = np.arange(len(index))
         changed_at = np.zeros(len(index), np.int64)
@@ -45,7 +47,7 @@ class Layout:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def advance(self, index: Index[Any]) -> tuple["Layout", Mask]:
+    def advance(self, index: AnyIndex) -> tuple["Layout", Mask]:
         """The layout of an index that follows this one's, and (places,) True where another row is there now."""
         rows = self._rows_in(index)
         changed = (rows < 0) & (self.rows >= 0)
@@ -63,7 +65,7 @@ class Layout:
         in_order = size == len(index) and _is_range(rows)
         return Layout(index, rows, changed_at[:size], in_order), changed[:size]
 
-    def _rows_in(self, index: Index[Any]) -> Positions:
+    def _rows_in(self, index: AnyIndex) -> Positions:
         """(places,) The positions of this layout's rows in the index that follows; EMPTY where a row is not in it."""
         position = np.full(len(self.index), EMPTY, np.intp)
         stays = np.flatnonzero(index.origin >= 0)
@@ -107,7 +109,7 @@ Texts = NDArray[np.object_]
 _Group = tuple[str, tuple[str, ...]]
 """Families that share their label texts: a table, and the names of the labels."""
 
-_NO_TABLE: Final[Table[Any]] = Table(Index.empty())
+_NO_TABLE: Final[AnyTable] = Table(Index.empty())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -177,7 +179,7 @@ class BrokerBlocks:
         self._label_length = 0
 
     def update(
-        self, tables: Mapping[str, Table[Any]], label_length: int = LABEL_BYTES
+        self, tables: Mapping[str, AnyTable], label_length: int = LABEL_BYTES
     ) -> None:
         """Publish `tables`, by table name; what is missing or all NaN is left out. Columns belong to the renderer from
         here on. label_length: bytes of a label's value; another one needs tables of new rows.
@@ -211,7 +213,7 @@ class BrokerBlocks:
     def _section(
         self,
         before: _Section | None,
-        index: Index[Any],
+        index: AnyIndex,
         labels: Sequence[str],
         columns: Mapping[str, Column],
     ) -> _Section:
@@ -302,7 +304,7 @@ def _samples(blocks: Iterable[_Block]) -> Samples:
 
 
 def _laid_out(
-    before: _Section | None, index: Index[Any]
+    before: _Section | None, index: AnyIndex
 ) -> tuple[Layout, Texts, Mask | None]:
     """The layout and label texts of `index`, and which places bear others than before, None when none does."""
     if before is not None and before.layout.index is index:
@@ -443,7 +445,7 @@ def _numbers(values: Column) -> list[bytes]:
             for value in values.tolist()
         ]
     are_whole = (values == np.floor(values)).all()
-    numbers: NDArray[Any] = values
+    numbers: Column | NDArray[np.int64] = values
     if are_whole and (np.abs(values) < _EXACT).all():
         numbers = values.astype(np.int64)
     text = orjson.dumps(numbers, option=orjson.OPT_SERIALIZE_NUMPY)

@@ -70,18 +70,17 @@ class Depths:
         left_alone = any(
             known.not_before > self._stamp for known in self._known.values()
         )
-        return (
-            not left_alone
-            and not np.isnan(messages)
-            and self._cost(messages, delayed) <= self._allowance
-        )
+        if left_alone or np.isnan(messages):
+            return False
+        return self._cost(messages, delayed) <= self._allowance
 
     def spend_on_all(self, messages: float, rows: int, seconds: float) -> None:
         """All were read in one call that took `seconds`, of which some are for the rows themselves."""
         cost = self._cost(messages, 0.0)
         spent = max(cost, seconds - 0.25e-3 * rows - 0.1)
         if cost > COSTLY:
-            self._factor = min(max(0.5 * self._factor * (1 + spent / cost), 1.0), 20.0)
+            factor = 0.5 * self._factor * (1 + spent / cost)
+            self._factor = min(max(factor, 1.0), 20.0)
         self._allowance -= spent
 
     def spend(self, name: Name, seconds: float) -> None:
@@ -124,9 +123,9 @@ class Depths:
         """CPU seconds that reading this destination will take, estimated; where its depth is unknown, a second."""
         last = self._known.get(row.key)
         delayed = last.depth.scheduled if last else 0.0
-        cost = self._cost(
-            self.carried(row).messages, 0.0 if np.isnan(delayed) else delayed
-        )
+        if np.isnan(delayed):
+            delayed = 0.0
+        cost = self._cost(self.carried(row).messages, delayed)
         return TOO_LONG if np.isnan(cost) else cost
 
     def cost_of_all(self, rows: Sequence[Destination]) -> float:

@@ -130,8 +130,9 @@ class OpenMQReader(BrokerReader[wire.Reply]):
     def _broker(self, about: wire.About, now: float, timestamp: float) -> Broker:
         clock, uptime = about.process
         # A runtime whose start was taken before the clock was set is believed less than the time of the answer.
-        if abs(clock - (timestamp + 0.5)) > 2.0:
-            clock = timestamp + 0.5
+        answered = timestamp + 0.5
+        if abs(clock - answered) > 2.0:
+            clock = answered
         broker = Broker(
             kind=BrokerKind.OPENMQ,
             version=about.version,
@@ -232,7 +233,8 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         alone: dict[int, set[int]] = {}
         for row in listed:
             if not row.is_subscription:
-                alone.setdefault(row.connection_id or -1, set()).add(row.consumer_id)
+                connection = row.connection_id or -1
+                alone.setdefault(connection, set()).add(row.consumer_id)
         counted = {
             key: row.consumers - len(alone.get(key, ()))
             for key, row in connections.items()
@@ -249,7 +251,8 @@ class OpenMQReader(BrokerReader[wire.Reply]):
             replies = await poll.ask([ask.consumer_ids(key) for key in unread])
             for key, reply in zip(unread, replies, strict=True):
                 if reply.status == 200:
-                    ids = wire.numbers(reply, "getConsumerIDs") - alone.get(key, set())
+                    consumers = wire.numbers(reply, "getConsumerIDs")
+                    ids = consumers - alone.get(key, set())
                     current[key] = float(len(ids)), ids
         self._members = current
         return [
@@ -338,16 +341,22 @@ class OpenMQReader(BrokerReader[wire.Reply]):
         """Read the expensive attributes of the destinations whose turn it is; one that was destroyed is passed over."""
         by_name: dict[Name, wire.Destination] = {row.key: row for row in rows}
         light, costly = self._depths.due(rows)
-        for names in ([light] if light else []) + [[name] for name in costly]:
+        if light:
+            await self._read_depths_of(poll, [by_name[name] for name in light])
+        for name in costly:
             began = poll.asked
-            replies = await poll.ask([ask.depth(*name) for name in names])
-            for name, reply in zip(names, replies, strict=True):
-                if reply.status == 200:
-                    self._depths.note(
-                        by_name[name], _DEPTH.one(reply, f"depth of {name[1]!r}")
-                    )
-            if names is not light:
-                self._depths.spend(names[0], poll.asked - began)
+            await self._read_depths_of(poll, [by_name[name]])
+            self._depths.spend(name, poll.asked - began)
+
+    async def _read_depths_of(
+        self, poll: Poll, rows: Sequence[wire.Destination]
+    ) -> None:
+        """Read the expensive attributes of these destinations in one call."""
+        replies = await poll.ask([ask.depth(row.type, row.name) for row in rows])
+        for row, reply in zip(rows, replies, strict=True):
+            if reply.status == 200:
+                depth = _DEPTH.one(reply, f"depth of {row.name!r}")
+                self._depths.note(row, depth)
 
     async def _refresh_settings(
         self, poll: Poll, rows: Sequence[wire.Destination]

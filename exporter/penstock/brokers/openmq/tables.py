@@ -148,7 +148,8 @@ class ConsumerBuilder:
 
 def _on_its_own(row: Consumer) -> Member:
     """A consumer that is listed itself: the one of a topic is its own subscription."""
-    return Member(row, None, None if row.destination_type == "q" else row)
+    subscription = None if row.destination_type == "q" else row
+    return Member(row, None, subscription)
 
 
 def consumer_columns(rows: Sequence[Consumer]) -> dict[str, Column]:
@@ -536,7 +537,10 @@ def destination_columns(
 
 def _settings_column(settings: Sequence[Settings | None], name: str) -> Column:
     """One of the settings of each destination; NaN while they are unknown."""
-    values = [np.nan if one is None else float(getattr(one, name)) for one in settings]
+    values = [
+        np.nan if row_settings is None else float(getattr(row_settings, name))
+        for row_settings in settings
+    ]
     return np.array(values, np.float64)
 
 
@@ -553,22 +557,26 @@ def subscription_columns(
     numbers = columns(rows, "delivered", "buffered", "waiting", "last_acknowledgement")
     buffered = numbers["buffered"]
     delivered = unwrapped(numbers["delivered"])
-    members = np.array([float(consumers[row.consumer_id]) for row in rows])
+    members = [float(consumers[row.consumer_id]) for row in rows]
     # A subscription's backlog holds the messages in delivery; so does a consumer's.
+    messages = np.maximum(numbers["waiting"], buffered)
+    acknowledged_at = seconds(numbers["last_acknowledgement"])
     return {
-        "messages": np.maximum(numbers["waiting"], buffered),
+        "messages": messages,
         "delivering": buffered,
         "scheduled": np.zeros(len(rows)),
         "removed": np.maximum(delivered - buffered, 0.0),
-        "consumers": members,
+        "consumers": np.array(members, np.float64),
         "exact": np.ones(len(rows)),
-        "last_acknowledgement": seconds(numbers["last_acknowledgement"]),
+        "last_acknowledgement": acknowledged_at,
         "next_sent": next_sent(rows),
     }
 
 
 def next_sent(rows: Sequence[Destination] | Sequence[Consumer]) -> Column:
-    return seconds(np.array([sent_at(row.next_message_id) for row in rows], np.float64))
+    """(rows,) Seconds: when the next message of each was sent, by its sender's clock; NaN where unknown."""
+    milliseconds = [sent_at(row.next_message_id) for row in rows]
+    return seconds(np.array(milliseconds, np.float64))
 
 
 def _queue(name: str, temporary: bool, settings: Settings | None) -> QueueRow:
