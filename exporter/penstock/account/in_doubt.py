@@ -1,6 +1,12 @@
-"""Messages in delivery to no listed consumer: of prepared transactions, of a link, or of no known holder.
+"""Messages in delivery to no listed consumer (`QueueBooks.unheld`), by what may hold them.
 
-They count at four polls, if they are more than come between the reads of consumers and queues.
+- *In doubt* are messages that a prepared transaction (XA) holds: its client is gone or waits for its coordinator, and
+  only a commit or a rollback of the transaction frees them.
+- A link to another broker of the cluster holds messages as a consumer that is not listed.
+- The rest has no known holder.
+
+The reads of consumers and queues are apart, so unheld messages count at the least of four polls, and only if they are
+more than may have moved between these reads.
 """
 
 from collections.abc import Mapping
@@ -20,15 +26,15 @@ from penstock.observation.facts import Facts, or_zero
 @dataclass(frozen=True, slots=True)
 class InDoubt(RowState):
     counted: Matrix = column(lines=2, saved=False)
-    """(polls, queues) Messages of prepared transactions, at the last polls."""
+    """(polls, queues) Messages of prepared transactions at the last polls, by the broker's number."""
     sure: Matrix = column(lines=2, saved=False)
-    """(polls, queues) Those that no consumer has taken."""
+    """(polls, queues) Those that surely no consumer holds: `counted` less what consumers have not committed."""
     unlisted: Matrix = column(lines=4, saved=False)
-    """(polls, queues) Consumers that are not listed."""
+    """(polls, queues) Consumers that the queue counts and that are not listed."""
     links: Matrix = column(lines=2, saved=False)
     """(2, queues) Messages in delivery to a link, at least and at most; NaN where consumers are beyond the budget."""
     rest: Matrix = column(lines=2, saved=False)
-    """(2, queues) The same for messages with no known holder."""
+    """(2, queues) Messages with no known holder, at least and at most; NaN likewise."""
     since: Mapping[str, float] = unindexed(dict)
     """When each prepared transaction was seen first, by its Xid and the broker's clock.
 
@@ -38,6 +44,7 @@ class InDoubt(RowState):
     """Whether transactions were read at this poll."""
 
     def advance(self, facts: Facts, snapshot: Snapshot, books: QueueBooks) -> "InDoubt":
+        """Return the state after one more poll: `bounds` of this poll first, as the other holders get what is left."""
         before = self.reindexed(facts.queues)
         transactions = before.with_transactions(facts, snapshot, books)
         sure = transactions.with_sure(facts, snapshot)
@@ -46,7 +53,10 @@ class InDoubt(RowState):
     def with_transactions(
         self, facts: Facts, snapshot: Snapshot, books: QueueBooks
     ) -> "InDoubt":
-        """Return the state with the messages of prepared transactions at this poll, NaN where they were not read."""
+        """Return the state with the messages of prepared transactions at this poll, NaN where they were not read.
+
+        They count only if a transaction was there at the poll before, too: most are prepared and committed at once.
+        """
         queues = snapshot.queues
         assert queues is not None  # noqa: S101 - facts are made of them
         transactions = read(snapshot, snapshot.transactions, "transactions")
@@ -56,10 +66,11 @@ class InDoubt(RowState):
         ids = [row.id for row in transactions.index]
         since = {xid: self.since.get(xid, facts.now) for xid in ids}
         counted = np.zeros(len(queues))
-        if since.keys() & self.since.keys():
-            # One was seen twice. None has messages where all that is in delivery is with consumers.
-            is_unheld = books.unheld[-1] > 0
-            counted = np.where(is_unheld, queues["in_doubt"], 0.0)
+        is_one_seen_twice = bool(since.keys() & self.since.keys())
+        if is_one_seen_twice:
+            # Where all that is in delivery is with consumers, no transaction holds any.
+            has_unheld = books.unheld[-1] > 0
+            counted = np.where(has_unheld, queues["in_doubt"], 0.0)
         return replace(
             self,
             counted=shifted(self.counted, counted),
@@ -68,7 +79,10 @@ class InDoubt(RowState):
         )
 
     def with_sure(self, facts: Facts, snapshot: Snapshot) -> "InDoubt":
-        """Return the state with the messages that no consumer can have taken, and with unlisted consumers."""
+        """Return the state with the messages in doubt that no consumer can hold, and with unlisted consumers.
+
+        All that consumers have not committed may be in the prepared transactions; where consumers are hidden, all may.
+        """
         not_taken = np.fmax(self.counted[-1] - facts.uncommitted, 0.0)
         sure = put(not_taken, hidden_consumers(facts, snapshot), 0.0)
         unlisted = facts.consumers - facts.listed
@@ -81,7 +95,11 @@ class InDoubt(RowState):
     def with_holders(
         self, facts: Facts, snapshot: Snapshot, books: QueueBooks
     ) -> "InDoubt":
-        """Return the state with the other messages in delivery: those of links, and those with no known holder."""
+        """Return the state with the other unheld messages: those of links, or those with no known holder.
+
+        At least: what is unheld at four polls, less the most that is in doubt. At most: what is unheld now, less the
+        least that is in doubt. A queue with an unlisted consumer at both polls has a link, which then holds them all.
+        """
         low, high = self.bounds
         least = least_unheld(facts, snapshot, books)
         unheld = books.unheld[-1]
@@ -93,7 +111,7 @@ class InDoubt(RowState):
         )
         is_linked = (self.unlisted > 0).all(axis=0)
         rest[:, hidden_consumers(facts, snapshot)] = np.nan
-        none = 0.0 * rest
+        none = 0.0 * rest  # 0, and NaN where `rest` is NaN
         return replace(
             self,
             links=put(none, is_linked, rest),
@@ -102,18 +120,24 @@ class InDoubt(RowState):
 
     @property
     def bounds(self) -> tuple[Column, Column]:
-        """(queues,) Messages in doubt at least and at most; NaN: it is not known how many at most."""
+        """(queues,) Messages in doubt at least and at most: the lower number of the last two polls.
+
+        The most is NaN where transactions were not read at both.
+        """
         return or_zero(self.sure).min(axis=0), self.counted.min(axis=0)
 
 
 def hidden_consumers(facts: Facts, snapshot: Snapshot) -> Mask:
-    """(queues,) True where consumers are not listed: they may have any message that the listed ones have not."""
+    """(queues,) True where the budget hides consumers: these may hold any message that the listed ones do not."""
     has_unlisted = facts.consumers > facts.listed
     return has_unlisted & hides_consumers(snapshot)
 
 
 def least_unheld(facts: Facts, snapshot: Snapshot, books: QueueBooks) -> Column:
-    """(queues,) Messages in delivery to no listed consumer at four polls, if more than come between two reads."""
+    """(queues,) Messages that are unheld at all of the last four polls; 0 before there are four.
+
+    They are 0, too, where so few may have moved between the reads of consumers and queues.
+    """
     is_unknown = np.isnan(books.unheld).any(axis=0)
     lowest = np.fmax(books.unheld.min(axis=0), 0.0)
     least = put(lowest, is_unknown, 0.0)

@@ -22,7 +22,7 @@ from penstock.account.openmq_books import (
     DestinationPoll,
     TopicBooks,
 )
-from penstock.account.reading import SPREAD, read, seconds_between
+from penstock.account.reading import MIN_INTERVAL, SPREAD, read, seconds_between
 from penstock.account.unlisted import UnlistedRows, joined, with_rows
 from penstock.core.table import Column, Index, Mask, Positions, Table
 from penstock.core.windows import Window
@@ -374,7 +374,7 @@ def lost_consumer(facts: Facts) -> Mask:
 def left_between_reads(facts: Facts, snapshot: Snapshot) -> Column:
     """(queues,) Messages that left between the read of the queue and that of its consumers, at most, by its pace."""
     seconds = SPREAD * seconds_between(snapshot, "queues", "consumers")
-    share = seconds / max(facts.interval, 0.1)
+    share = seconds / max(facts.interval, MIN_INTERVAL)
     return or_zero(facts.d_settled) * share
 
 
@@ -383,7 +383,7 @@ def share_between_reads(facts: Facts, snapshot: Snapshot) -> float:
     collector = snapshot.collectors.get("queues")
     if collector is None:
         return 0.0
-    return min(collector.seconds / max(facts.interval, 0.1), 1.0)
+    return min(collector.seconds / max(facts.interval, MIN_INTERVAL), 1.0)
 
 
 def polled_topics(

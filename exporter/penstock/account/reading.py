@@ -1,4 +1,4 @@
-"""What one poll has read of a broker, and how far apart: bounds of what moved between two reads."""
+"""Which tables one poll has read, and how many messages may have moved between two of its reads."""
 
 import numpy as np
 
@@ -8,7 +8,9 @@ from penstock.model import ANONYMOUS, ProducerRow, Snapshot
 from penstock.observation.facts import Facts, Seen, or_zero
 
 SPREAD = 2.0
-"""By so much the rate between two reads may be above the mean of the interval."""
+"""The rate between two reads may be so many times the mean rate of the interval."""
+MIN_INTERVAL = 0.1
+"""Seconds between polls, at least, so that none divides by 0."""
 BUFFERED = 3
 """The line of `CONSUMER_NUMBERS` with the messages that a consumer buffers."""
 
@@ -30,7 +32,7 @@ def hides_consumers(snapshot: Snapshot) -> bool:
 
 
 def seconds_between(snapshot: Snapshot, first: str, second: str) -> float:
-    """Return the time from the begin of one collector to the end of another, at most; 0 where the poll lacks one."""
+    """Return the seconds from the begin of one collector to the end of another, at most; 0 where the poll lacks one."""
     begin = snapshot.collectors.get(first)
     end = snapshot.collectors.get(second)
     if not begin or not end:
@@ -41,17 +43,20 @@ def seconds_between(snapshot: Snapshot, first: str, second: str) -> float:
 def meanwhile(
     facts: Facts, snapshot: Snapshot, moved: Column, first: str, second: str
 ) -> Column:
-    """(queues,) Messages, at most, that moved between two reads of a poll.
+    """(queues,) Messages, at most, that moved between two reads of one poll, so that the numbers differ by them.
 
-    moved: messages since the poll before. first, second: the collectors that read.
+    It is the share of the messages since the poll before that falls between the reads, at up to `SPREAD` times the
+    mean rate.
+
+    moved: messages since the poll before. first, second: names of the two collectors.
     """
     seconds = seconds_between(snapshot, first, second)
-    share = SPREAD * seconds / max(facts.interval, 0.1)
+    share = SPREAD * seconds / max(facts.interval, MIN_INTERVAL)
     return np.ceil(moved * share)
 
 
 def anonymous(producers: Table[ProducerRow]) -> Mask:
-    """(producers,) True where it names an address with each message."""
+    """(producers,) True where a producer has no address of its own, but names one with each message."""
     return producers.index.column("anonymous", is_anonymous) > 0
 
 
@@ -60,7 +65,11 @@ def is_anonymous(row: ProducerRow) -> bool:
 
 
 def attempted_in_vain(facts: Facts, snapshot: Snapshot, books: QueueBooks) -> Column:
-    """(queues,) Attempts to acknowledge that settled no message, and are not open with a consumer; NaN: not read."""
+    """(queues,) Attempts to acknowledge that settled no message and are not open; NaN where they were not read.
+
+    The broker counts an attempt for each message that is acknowledged, expired or evicted, and for each
+    acknowledgement that is rolled back. What remains without the first three and the uncommitted ones came to nothing.
+    """
     is_read = read(snapshot, snapshot.queues, "sizes") is not None
     attempts = facts.attempts if is_read else np.nan
     left = facts.settled + facts.expired + or_zero(books.lost)
@@ -68,7 +77,10 @@ def attempted_in_vain(facts: Facts, snapshot: Snapshot, books: QueueBooks) -> Co
 
 
 def left_by(facts: Facts, last: Seen) -> tuple[Mask, Column]:
-    """(queues,) True where a consumer left, and how many messages those had buffered at the poll before."""
+    """Return two columns by queue: True where a consumer left, and how many messages those had buffered.
+
+    These are the numbers of the poll before: a consumer that left has none now.
+    """
     consumers = facts.consumer.gone
     has_queue = consumers.queue >= 0
     queues = consumers.queue[has_queue]

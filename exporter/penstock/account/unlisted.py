@@ -2,7 +2,8 @@
 
 A broker or a proxy in front of it may leave rows out of an answer. A queue that comes back with the same id is the same
 queue, and its counters have gone on; so its account goes on, too. It comes back as after a restart of the agent: with
-the numbers that are saved, and without those that rest on the polls just before.
+the numbers that are saved in checkpoints, and without those that rest on the polls just before. *Unlisted* are the
+queues that an earlier poll listed and this one does not.
 """
 
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ from penstock.model import AddressRow, QueueRow
 StateT = TypeVar("StateT", bound=RowState)
 
 MOST_LISTINGS = 20
-"""A queue that so many other listings lacked does not come back."""
+"""Changes of the listing after which the books of an unlisted queue are given up: it does not come back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +29,14 @@ class UnlistedRows:
     parts: Mapping[str, RowState] = field(default_factory=dict)
     """Their books, by the field of the account."""
     listings: Keys = field(default_factory=lambda: np.empty(0, np.int64))
-    """(queues,) Changes of the listing for which each has been away."""
+    """(queues,) How many times the listing has changed since each was listed."""
 
     def returning(self, queues: Index[Any], before: Index[Any]) -> Positions:
-        """Return positions in `index` of the queues that are listed again. before: the queues of the poll before."""
+        """Return positions in `index` of the queues that are listed again.
+
+        These are listed now, were not at the poll before, and are the same queue, not another one with the same key.
+        queues, before: the queues of this poll and of the poll before; one object while the listing stays the same.
+        """
         if not len(self.index) or queues is before:
             return np.empty(0, np.intp)
         positions = queues.positions(self.index.keys)
@@ -48,10 +53,12 @@ class UnlistedRows:
     ) -> "UnlistedRows":
         """Return the rows with the queues that the listing lacks now, and without those that came back.
 
+        A queue that has been away for `MOST_LISTINGS` changes of the listing is dropped.
+
         Args:
             parts: the books by the rows of `before`.
             before: the queues of the poll before.
-            queues: of this poll.
+            queues: the queues of this poll; the same object while the listing stays the same.
         """
         if queues is before:
             return self
@@ -68,7 +75,11 @@ class UnlistedRows:
         return UnlistedRows(index, kept, listings)
 
     def kept(self, name: str, part: RowState, index: Index[Any]) -> RowState:
-        """Return a part of the books by the rows of `index`, with the numbers that are kept."""
+        """Return one part of the books for the unlisted queues, by the rows of `index`.
+
+        name: its field in the account. part: with the numbers of queues that the poll before listed; those of queues
+        that were unlisted already are in `parts`.
+        """
         earlier = self.parts.get(name)
         if earlier is None:
             return part.reindexed(index)
@@ -85,7 +96,10 @@ def is_same(before: QueueRow | AddressRow, now: QueueRow | AddressRow) -> bool:
 def with_rows(
     first: Index[Any], of_first: Positions, second: Index[Any], of_second: Positions
 ) -> Index[Any]:
-    """Return a new index of some rows of two indexes that have no key in common."""
+    """Return a new index: of the first its rows at `of_first`, then of the second those at `of_second`.
+
+    The two have no key in common.
+    """
     keys = np.append(first.keys[of_first], second.keys[of_second])
     rows = np.append(first.rows[of_first], second.rows[of_second])
     index, _ = Index[Any].empty().advance(keys, lambda new: [rows[i] for i in new])
@@ -95,9 +109,9 @@ def with_rows(
 def joined(
     first: StateT, second: StateT, index: Index[Any], *, saved_only: bool = False
 ) -> StateT:
-    """Return `second` by the rows of `index`, with the numbers of `first` in the rows that only `first` has.
+    """Return `second` by the rows of `index`; rows that only `first` has get their numbers from there.
 
-    saved_only: only those numbers of `first` that outlive the agent.
+    saved_only: from `first` only the numbers that are saved in checkpoints; the others begin with their fill value.
     """
     moved = second.reindexed(index)
     positions = first.index.positions(index.keys)
@@ -107,7 +121,8 @@ def joined(
         return moved
     columns: dict[str, Any] = {}
     for name, declaration in declared(type(moved)).items():
-        if saved_only and not declaration.names:
+        is_saved = bool(declaration.names)  # by these names it is in a checkpoint
+        if saved_only and not is_saved:
             continue
         earlier = getattr(first, name)
         values = np.array(getattr(moved, name))
@@ -117,5 +132,5 @@ def joined(
 
 
 def came_back(queues: Index[Any], returned: Keys) -> Mask:
-    """(queues,) True for those that came back."""
+    """(queues,) True where the queue came back. returned: the keys of those."""
     return np.isin(queues.keys, returned)
