@@ -3,7 +3,8 @@
 A message that expires in the buffer of a client leaves its destination like one that the client acknowledged. Only the
 dead message queue shows it: more dead letters arrive than messages left destinations without an acknowledgement. Such
 messages do not all become dead letters: a full store refused them, a sender rolled them back, or a client that no poll
-saw acknowledged them. So those of one kind explain dead letters only as long as both numbers agree.
+saw acknowledged them. So messages of one kind *explain* dead letters only as long as both numbers agree, poll by poll.
+A *letter* is here a dead letter that arrived at the dead message queue.
 """
 
 from dataclasses import dataclass, field
@@ -14,21 +15,21 @@ from penstock.core.table import Column, Mask, Matrix
 from penstock.observation.openmq import MARGIN
 
 AGREES = 8
-"""Polls in which the numbers of letters and of messages agreed, after which the one explains the other."""
+"""Messages explain dead letters once both numbers have agreed for so many polls."""
 
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """Dead letters, one by one against messages of which each may be one; a row each for what is matched.
+    """Dead letters, matched one to one with messages of which each may have become one; all columns have the same rows.
 
     Destinations and the dead message queue are not read at one moment: a dead letter and its message belong to the
     same poll, or to two that follow each other.
 
     Attributes:
-        letters: of the last poll, without a message that explains them.
-        messages: of the last poll, that explain no dead letter yet.
-        matched: pairs that the last poll has completed.
-        overdue: letters and messages of the poll before that have found no match.
+        letters: dead letters of the last poll, which no message explains yet.
+        messages: messages of the last poll, which explain no dead letter yet.
+        matched: pairs of a letter and a message that were made at the last poll.
+        overdue: letters and messages of the poll before that found no match until the last one: none will explain them.
     """
 
     letters: Column
@@ -38,29 +39,35 @@ class Matching:
 
     @classmethod
     def empty(cls, rows: int) -> "Matching":
-        """Before the first poll."""
+        """Return the matching before the first poll."""
         nothing = np.zeros(rows)
         return cls(letters=nothing, messages=nothing, matched=nothing, overdue=nothing)
 
     def after(self, letters: Column, messages: Column) -> "Matching":
-        """With those of another poll."""
+        """Return the matching with the letters and messages of another poll.
+
+        Those that wait from the poll before are matched first; what they leave of the new ones is matched next.
+        """
         old_letters = np.minimum(self.letters, messages)
         old_messages = np.minimum(self.messages, letters)
         new_letters = letters - old_messages
         new_messages = messages - old_letters
-        both_new = np.minimum(new_letters, new_messages)
+        matched_new = np.minimum(new_letters, new_messages)
         overdue_letters = self.letters - old_letters
         overdue_messages = self.messages - old_messages
         matched_late = old_letters + old_messages
         return Matching(
-            letters=new_letters - both_new,
-            messages=new_messages - both_new,
-            matched=matched_late + both_new,
+            letters=new_letters - matched_new,
+            messages=new_messages - matched_new,
+            matched=matched_late + matched_new,
             overdue=overdue_letters + overdue_messages,
         )
 
     def without_more_than(self, most: Column) -> "Matching":
-        """What is left over of more than `most` is overdue at once: no later poll explains it."""
+        """Return the matching in which more than `most` letters or messages without a match are overdue at once.
+
+        So many cannot be explained by reads at different moments, and no later poll will explain them.
+        """
         left_over = self.letters + self.messages
         is_more = left_over > most
         given_up = np.where(is_more, left_over, 0.0)
@@ -74,14 +81,15 @@ class Matching:
 
 @dataclass(frozen=True, slots=True)
 class Explanations:
-    """Messages of one poll that left destinations, or never were in them, and that no consumer acknowledged.
+    """Messages of one poll that may have become dead letters: they left destinations without an acknowledgement.
 
-    What left while consumers came and went explains nothing: one that no poll saw may have acknowledged it.
+    Others never were in a destination, as they had expired when they came. Messages that left while consumers came and
+    went explain nothing: a consumer that no poll saw may have acknowledged them.
 
     Attributes:
-        sure: those that surely became dead letters.
-        alone: that left while the consumers stayed.
-        refused: that never were in a destination: refused, or expired as they came.
+        sure: messages that surely became dead letters.
+        alone: messages that left without an acknowledgement while the consumers stayed.
+        refused: messages that never were in a destination: refused, or expired as they came.
     """
 
     sure: float = 0.0
@@ -96,7 +104,7 @@ class Explanations:
         )
 
     def column(self) -> Column:
-        """What may explain all dead letters: first what surely does, then one kind, or both."""
+        """(4,) The numbers of messages that may explain all dead letters: sure; alone; refused; alone and refused."""
         return np.array(
             [self.sure, self.alone, self.refused, self.alone + self.refused]
         )
@@ -107,12 +115,13 @@ KINDS = len(Explanations().column())
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterArrivals:
-    """All of a broker, at the last poll.
+    """All dead letters of a broker at the last poll, against each explanation of `Explanations.column`.
 
     Attributes:
-        matching: with a row for each of `Explanations.column`.
-        overdue: of these, at the last polls; a line for each.
-        unexplained: dead letters that may have come out of the buffers of clients, at most.
+        matching: the letters against the messages of each explanation, one row for each.
+        overdue: (polls, explanations) `Matching.overdue` at the last polls.
+        unexplained: dead letters, at most, that no explanation accounts for: these may have come out of the buffers of
+            clients.
     """
 
     matching: Matching = field(default_factory=lambda: Matching.empty(KINDS))
@@ -122,12 +131,16 @@ class DeadLetterArrivals:
     def advance(
         self, letters: float, explanations: Explanations, share_apart: float
     ) -> "DeadLetterArrivals":
-        """With another poll.
+        """Return the arrivals after one more poll.
+
+        An explanation counts while hardly any of its letters and messages were overdue at the last polls. The one that
+        leaves the fewest letters unexplained is taken.
 
         Args:
-            letters: that arrived at the dead message queue.
-            explanations: of this poll.
-            share_apart: of both, the part that may have moved between the reads of two destinations; from 0 to 1.
+            letters: dead letters that arrived at the dead message queue.
+            explanations: messages of this poll that may explain them.
+            share_apart: the part of letters and messages, from 0 to 1, that may have moved between the reads of two
+                destinations, so that their match shows a poll later.
         """
         messages = explanations.column()
         most_moving = share_apart * np.maximum(messages, letters)
@@ -135,7 +148,7 @@ class DeadLetterArrivals:
         matching = matching.without_more_than(MARGIN + most_moving)
         overdue = np.vstack([self.overdue[1:], matching.overdue])
         agrees: Mask = overdue.sum(axis=0) <= MARGIN
-        agrees[0] = True  # what is sure needs no agreement
+        agrees[0] = True  # the first explanation is what is sure: it needs no agreement
         unexplained = np.maximum(letters - matching.matched, 0.0)
         least = unexplained[agrees].min()
         return DeadLetterArrivals(matching, overdue, float(least))

@@ -2,6 +2,7 @@
 
 The broker counts a message as routed at the address it was sent to, never at a wildcard address whose queues get it. So
 the account of the queues on `orders.#` compares what came to them with the sum over `orders.new`, `orders.eu.paid` ...
+R is the broker's counter of messages that an address has routed.
 """
 
 import re
@@ -25,9 +26,14 @@ INTERNAL = ("$", "activemq.")
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """Positions of addresses, pair by pair: a wildcard address that has a queue, and an address that it matches.
+    """Pairs of a wildcard address that has a queue, and an address that it matches.
 
-    sure: each message of that address comes to the queues of the wildcard address, as it has no other way to go.
+    Attributes:
+        queues, addresses, diverts: what the pairs were made of.
+        wildcard, matched: (pairs,) positions of both among the addresses.
+        sure: (pairs,) 1 where each message of the matched address comes to the queues of the wildcard address, as it
+            has no other way to go; else 0.
+        complete: False where there are more pairs than `MOST_MATCHES`, and none is known.
     """
 
     queues: Index[QueueRow] | None = None
@@ -44,7 +50,10 @@ class Matches:
         addresses: Index[AddressRow],
         diverts: tuple[tuple[str, str], ...],
     ) -> "Matches":
-        """Return the matches, made again where a queue, an address or a divert is new or gone."""
+        """Return the matches, made again where a queue, an address or a divert is new or gone.
+
+        An index is the same object as long as its rows stay.
+        """
         same_rows = queues is self.queues and addresses is self.addresses
         if same_rows and diverts == self.diverts:
             return self
@@ -78,7 +87,11 @@ def are_sure(
     queues: Index[QueueRow],
     diverts: tuple[tuple[str, str], ...],
 ) -> Column:
-    """(names,) 1 for addresses whose messages have no other way to go than to the queues of a wildcard."""
+    """(names,) 1 for addresses whose messages have no other way to go than to the queues of a wildcard, else 0.
+
+    Another way is a queue of the address itself or a divert; what the broker does with its internal addresses is not
+    known.
+    """
     have_other_ways = {row.address for row in queues}
     have_other_ways.update(source for source, _ in diverts)
     sure = [
@@ -89,10 +102,10 @@ def are_sure(
 
 @dataclass(frozen=True, slots=True)
 class Wildcards(RowState):
-    """All columns are by address."""
+    """Messages that were routed to the addresses that a wildcard address matches; all columns are by address."""
 
     own: Column = column(saved=False)
-    """R at the last poll."""
+    """R of each address itself at the last poll that read it."""
     total: Column = column(0.0, saved=False)
     """Messages of the addresses that this wildcard address matches, since it is known; 0 for other addresses."""
     unsure: Column = column(0.0, saved=False)
@@ -107,7 +120,10 @@ class Wildcards(RowState):
         *,
         watched: bool,
     ) -> "Wildcards":
-        """Return the state after one more poll. watched: as for `QueueBooks.advance`: a new address began at 0."""
+        """Return the state after one more poll: each wildcard gets what R of its matched addresses rose by.
+
+        watched: as for `QueueBooks.advance`: R of a new address began at 0.
+        """
         before = self.reindexed(addresses.index)
         matches = self.matches.advance(queues, addresses.index, snapshot.diverts)
         routed = addresses["messages_added"]
@@ -115,11 +131,11 @@ class Wildcards(RowState):
             return replace(before, own=routed, matches=matches)
         starts_at_zero = new_rows(addresses.index, self.index) & watched
         rose = rises(before.own, routed, starts_at_zero)
-        of_pairs = rose[matches.matched]
-        unsure_of_pairs = of_pairs * (1.0 - matches.sure)
+        rose_by_pair = rose[matches.matched]
+        unsure_by_pair = rose_by_pair * (1.0 - matches.sure)
         size = len(addresses)
-        total = sum_by(matches.wildcard, of_pairs, size)
-        unsure = sum_by(matches.wildcard, unsure_of_pairs, size)
+        total = sum_by(matches.wildcard, rose_by_pair, size)
+        unsure = sum_by(matches.wildcard, unsure_by_pair, size)
         return replace(
             before,
             own=np.where(np.isnan(routed), before.own, routed),
@@ -130,7 +146,7 @@ class Wildcards(RowState):
 
     @property
     def reaches(self) -> Mask:
-        """(addresses,) True where a queue of a wildcard address gets its messages, or may."""
+        """(addresses,) True where a queue of a wildcard address gets its messages; all, where that is not known."""
         reaches = np.full(len(self.index), not self.matches.complete)
         reaches[self.matches.matched] = True
         return reaches
@@ -140,9 +156,12 @@ class Wildcards(RowState):
 
 
 def rises(before: Column, now: Column, starts_at_zero: Mask) -> Column:
-    """(rows,) By how much a counter rose since the poll before; all of it where it began again.
+    """(rows,) By how much a counter rose since the poll before; 0 where one of the two numbers is missing.
 
-    starts_at_zero: (rows,) True where it began since then. A counter that is seen first is not known to have risen.
+    A counter that fell has begun at 0 again, so that it rose by all that it shows. Of a counter that is polled first it
+    is not known since when it has risen: it counts only where it began since the poll before.
+
+    before: NaN where it is polled first. starts_at_zero: (rows,) True where it began since the poll before.
     """
     rose = np.where(now >= before, now - before, now)
     is_first = np.isnan(before)
@@ -163,7 +182,8 @@ def is_wildcard(address: str) -> bool:
 def matching(pattern: str, names: Sequence[str]) -> Iterator[str]:
     """Yield the names that a wildcard address matches.
 
-    names: in order, so that only those with the first words of the pattern are looked at.
+    names: sorted, so that those with the part of the pattern before its first wildcard stand together, and only these
+        are tried.
     """
     expression = expression_of(pattern)
     prefix = re.split(r"[#*]", pattern, maxsplit=1)[0].removesuffix(".")
