@@ -1,7 +1,14 @@
-"""Messages that an address routed and its queues did not get.
+"""Messages that an address routed and its queues did not get, booked to a reason where settings name one.
 
-R and U are read before the queues' A, so that what is missing is never too high by the order of reads; the least of
-three polls counts. The numbers are of addresses, by the rows of their queues: all queues of an address have the same.
+The counters of an address are R (routed) and U (unrouted, as it had no queue). *Missing* is what R says and the A
+(added) of its queues does not, since the address and its queues were first *compared*:
+
+    missing = (R - routed0) - (what came to the queues - came0)
+
+R and U are read before the queues' A, so that the order of reads makes this too low, never too high; the lowest of
+three polls counts as at least, and at most has `reading.meanwhile` added. Comparing begins again where R fell, the
+address has another queue than before, or polls are missing in between. The numbers belong to addresses but stand in the
+rows of their queues: all queues of an address have the same.
 """
 
 from dataclasses import dataclass, replace
@@ -45,7 +52,7 @@ class AlsoKnown(NamedTuple):
     unrouted: Column
     """(queues,) Messages that the address did not route until the last poll, also while it had no queue."""
     returned: Mask
-    """(queues,) True where the last poll did not list the queue, and one before it did."""
+    """(queues,) True where this poll lists the queue again that the last one did not list, and one before it did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,42 +66,48 @@ class AddressBooks(RowState):
     came0: Column = counter()
     """Messages that had come to this queue then."""
     earlier: Column = counter(0.0, outlives=True)
-    """R from `since` of the queue's books until then: their sheets are of both."""
+    """R between `since` of the queue's books and `routed0`, so that both accounts begin at the same moment."""
     slack: Column = counter()
-    """Messages, at most, that were missing then or came between those two reads; negative: fewer were missing since."""
+    """What `low` is too high by, at most: missing already when comparing began, or came between those two reads.
+
+    It is negative where fewer have been missing since than at the begin.
+    """
     floor: Column = counter()
-    """The same, at least."""
+    """What `high` is too high by, at least: the lowest number that was missing at a poll while nothing came."""
     booked: Column = counter()
     """The part of the missing messages that is in `dropped`, `rejected` or `unwanted`."""
     aside: Column = counter()
-    """Messages that were missing before there was a reason."""
+    """Messages that were missing before settings gave a reason: these are not booked to it."""
     dropped: Column = counter(outlives=True)
     rejected: Column = counter(outlives=True)
     unwanted: Column = counter(outlives=True)
     unrouted0: Column = counter()
+    """U less `unrouted`, so that the sum goes on where U begins at 0 again."""
     unrouted: Column = column(0.0, outlives=True, saved=False)
     refused: Column = counter(0.0, outlives=True)
     """The part of `unrouted` that the filters of the queues refused; also in `unwanted`."""
     partly: Column = counter(0.0, outlives=True)
-    """1 where it is not known what was missing before."""
+    """1 where comparing began again, and it is not known what was missing before."""
     full: Column = counter(0.0, outlives=True)
     """1 where the address was nearly full once."""
     reason: Column = column(saved=False)
     """A `Missing`; NaN where settings or several queues do not say."""
     policy: Column = column(saved=False)
-    """A `Missing` by what a full address does; NaN: not known."""
+    """A `Missing` by the setting for what a full address does, even if it was never full; NaN: not known."""
     unfiltered: Column = column(saved=False)
     """Queues of the address without a filter."""
     low: Matrix = column(lines=3, saved=False)
-    """(polls, queues) Messages that were missing, at least."""
+    """(polls, queues) Messages that were missing at the last polls, at least; `slack` is not subtracted yet."""
     high: Matrix = column(lines=3, saved=False)
-    """(polls, queues) Messages that were missing, at most."""
+    """(polls, queues) Messages that were missing at the last polls, at most; `floor` is not subtracted yet."""
     least: Column = column(saved=False)
-    """Messages, at least, that are missing since the begin, whatever the reason."""
+    """Messages, at least, that are missing since comparing began, whatever the reason."""
     most: Column = column(saved=False)
-    """The same, at most."""
+    """`least`, but at most."""
     routed: Column = column(saved=False)
+    """R at the last poll."""
     came: Column = column(saved=False)
+    """Messages that had come to this queue by the last poll, in all."""
     unsure0: Column = column(0.0, saved=False)
     """Messages for a wildcard address that may have gone elsewhere, when it was compared first."""
     wildcard: Mask = mask(saved=False)
@@ -150,7 +163,10 @@ class AddressBooks(RowState):
         return compared.with_reasons(before, facts, addresses, join, also.wildcards)
 
     def with_unrouted(self, unrouted: Column) -> "AddressBooks":
-        """Return the books with what was unrouted while the address had no queue."""
+        """Return the books of new queues with what was unrouted while the address had no queue.
+
+        unrouted: (queues,) by `BareAddresses`.
+        """
         is_unknown = np.isnan(self.unrouted0)
         highest = np.fmax(unrouted, self.unrouted)
         return replace(self, unrouted=np.where(is_unknown, highest, self.unrouted))
@@ -164,7 +180,11 @@ class AddressBooks(RowState):
         *,
         watched: bool,
     ) -> Mask:
-        """(queues,) True where the address and its queues are compared first at this poll."""
+        """(queues,) True where comparing begins at this poll: for the first time, or again.
+
+        It begins again where R fell, where the address has a queue more or less, where one of its queues was not listed
+        for a time, and for all after the agent was away.
+        """
         assert join.queues is not None  # noqa: S101 - the caller has advanced it
         is_unknown = np.isnan(before.routed0)
         fell = routed < before.routed
@@ -180,7 +200,10 @@ class AddressBooks(RowState):
     def was_listed(
         self, before: "AddressBooks", queues: Index[QueueRow], *, watched: bool
     ) -> Mask:
-        """(queues,) True where the queue was there before, with its address: it may be listed one poll earlier."""
+        """(queues,) True where the queue and its address were both there before, so that messages may be missing.
+
+        A queue may be listed one poll before its address.
+        """
         was_there = queues.positions_in(self.index) >= 0
         had_address = ~np.isnan(before.routed0) | (not watched)
         return was_there & had_address
@@ -188,9 +211,10 @@ class AddressBooks(RowState):
     def with_begin(
         self, begins: Mask, is_new: Mask, was_listed: Mask
     ) -> "AddressBooks":
-        """Return the books with the queues that are compared first at this poll.
+        """Return the books with the queues for which comparing begins at this poll.
 
-        is_new: (queues,) True where the address was made since the poll before.
+        begins: as `compares_first` returns it. is_new: (queues,) True where the address was made since the poll before.
+        was_listed: as `was_listed` returns it: for these it is not known what was missing before.
         """
         return replace(
             self,
@@ -200,7 +224,10 @@ class AddressBooks(RowState):
         )
 
     def at_begin(self, before: Column, number: Column) -> Column:
-        """(queues,) The number when queues were compared first: at this poll, before, or 0 for a new address."""
+        """(queues,) A number as it was when comparing began.
+
+        That is 0 for an address that was just made, `number` where comparing begins now, else `before`, as it was.
+        """
         return put(before, self.begins, put(number, self.born, 0.0))
 
     def with_base(
@@ -215,8 +242,9 @@ class AddressBooks(RowState):
         until_now = routed_until(before, routed.routed)
         if restarted:
             until_now = or_zero(routed.routed)
-        counts_on = self.begins & ~self.born
-        earlier = np.where(counts_on, until_now, 0.0)
+        # `routed0` of a new address is 0: nothing was routed before.
+        begins_later = self.begins & ~self.born
+        earlier = np.where(begins_later, until_now, 0.0)
         return replace(
             self,
             routed0=self.at_begin(before.routed0, routed.routed),
@@ -233,7 +261,9 @@ class AddressBooks(RowState):
         join: AddressJoin,
         noise: Column,
     ) -> "AddressBooks":
-        """Return the books with what is missing at this poll, at least and at most.
+        """Return the books with what is missing at this poll: R less what came to the queues, at least and at most.
+
+        Polls before comparing began do not count: their lines are NaN.
 
         noise: (queues,) messages that may have come between the reads of addresses and queues.
         """
@@ -250,13 +280,16 @@ class AddressBooks(RowState):
     def with_slack(
         self, before: "AddressBooks", routed: "RoutedNow", moved: Column
     ) -> "AddressBooks":
-        """Return the books with how much was missing when the queues were compared first, at most and at least.
+        """Return the books with `slack` and `floor`: how much was missing when comparing began, at most and at least.
+
+        `slack` is known one poll later, and is 0 for a new address. Both fall with every lower number of missing
+        messages: what was not missing later was not lost at the begin. `floor` takes only polls while nothing came.
 
         moved: (queues,) messages that came to the address since the poll before.
         """
         low = self.low[2]
         still = (moved == 0) & ~self.begins
-        # All that was routed until the next poll may have come between the first two reads: a burst knows no mean.
+        # All that was routed until the next poll may have come between the first two reads, as in a burst.
         rose = put(routed.routed - before.routed, self.begins, np.nan)
         slack = put(before.slack, np.isnan(before.slack), rose)
         # What is missing falls when a transaction is committed that was open then: it was less from the begin.
@@ -271,8 +304,11 @@ class AddressBooks(RowState):
         )
 
     def with_bounds(self, books: QueueBooks, join: AddressJoin) -> "AddressBooks":
-        """Return the books with what is missing since the begin."""
-        # Messages of the address that may have expired before they were added.
+        """Return the books with what is missing since comparing began, at least and at most.
+
+        While nothing comes, the numbers of this poll are exact; else the lowest and highest of three polls count.
+        """
+        # R has counted messages that expired on arrival, and `came` only as many of them as are sure.
         late = join.of_all_queues(or_zero(books.late - books.on_arrival))
         low = np.where(self.still, self.low[2], np.min(self.low, axis=0))
         high = np.where(self.still, self.high[2], np.max(self.high, axis=0))
@@ -281,7 +317,7 @@ class AddressBooks(RowState):
         return replace(self, least=least, most=most)
 
     def begun_anew(self) -> "AddressBooks":
-        """Return the books for a broker that counts from 0 again."""
+        """Return the books for a broker that counts from 0 again: what it routed by now is in `earlier`."""
         routed = np.fmax(or_zero(self.routed - self.routed0), 0.0)
         closed = replace(self, earlier=self.earlier + routed)
         return super(AddressBooks, closed).begun_anew()
@@ -300,7 +336,7 @@ class AddressBooks(RowState):
         join: AddressJoin,
         wildcards: Wildcards,
     ) -> "AddressBooks":
-        """Return the books with what is missing booked to its reason."""
+        """Return the books with the missing messages booked to a reason: dropped, rejected or unwanted."""
         has_no_filter = self.index.column("unfiltered", lambda row: not row.filter)
         reaches = wildcards.reaches
         has_others = take_or_fill(reaches, join.at, fill=False, new=join.unknown)
@@ -317,7 +353,10 @@ class AddressBooks(RowState):
         return books.with_missing_booked(before)
 
     def with_reason(self, has_others: Mask) -> "AddressBooks":
-        """Return the books with the reason for which messages are missing. has_others: as for `reasons`."""
+        """Return the books with the reason for which messages are missing; NaN where none can be compared.
+
+        has_others: as for `reasons`.
+        """
         reason = reasons(
             self.policy,
             self.unfiltered,
@@ -331,16 +370,18 @@ class AddressBooks(RowState):
     def with_unrouted_now(
         self, before: "AddressBooks", unrouted: Column, *, restarted: bool
     ) -> "AddressBooks":
-        """Return the books with the unrouted messages, which filters may have refused.
+        """Return the books with the unrouted messages: U less `unrouted0`, which goes on where U begins at 0 again.
 
-        unrouted: (queues,) U now, which begins at 0 after a restart.
+        If all queues of an address have filters, none of them wanted what is unrouted now.
+
+        unrouted: (queues,) U now.
         """
         fell = unrouted - before.unrouted0 < before.unrouted
         restarts = np.isnan(before.unrouted0) | fell
         at_begin = put(unrouted, self.born | restarted, 0.0) - before.unrouted
         unrouted0 = put(before.unrouted0, restarts, at_begin)
         total = np.fmax(before.unrouted, unrouted - unrouted0)
-        # Newer brokers count what no filter wants as unrouted (2.55), older ones as routed (2.44).
+        # Newer brokers (2.55) count what no filter wants as unrouted; older ones (2.44) as routed: there it is missing.
         has_filters = (self.unfiltered == 0) & ~self.begins
         refused = np.where(has_filters, or_zero(total - before.unrouted), 0.0)
         return replace(
@@ -351,7 +392,10 @@ class AddressBooks(RowState):
         )
 
     def with_missing_booked(self, before: "AddressBooks") -> "AddressBooks":
-        """Return the books with what is missing added to dropped, rejected or unwanted messages."""
+        """Return the books with the missing messages that are new added to dropped, rejected or unwanted.
+
+        Each is booked once, `booked` says how many were. What was missing before there was a reason stays `aside`.
+        """
         booked = or_zero(put(before.booked, self.begins, 0.0))
         aside = or_zero(put(before.aside, self.begins, 0.0))
         has_reason = self.reason > Missing.UNKNOWN
@@ -359,13 +403,15 @@ class AddressBooks(RowState):
         grown = np.where(has_reason, not_booked, 0.0)
 
         def with_grown(amount: Column, reason: Missing) -> Column:
+            """Return the amount with the new messages where they have this reason."""
             amount = or_zero(amount)
             return put(amount, self.reason == reason, amount + grown)
 
-        # At rest all that is missing; else what is surely more than the noise of reading.
+        # While nothing comes, all that is missing; else the highest of three polls, so that no reason gets too much.
         missing = np.where(self.still, self.most, self.low.max(axis=0))
         before_reason = np.fmax(or_zero(missing) - booked, 0.0)
-        keeps_aside = has_reason | ~(self.policy > Missing.UNKNOWN)
+        may_get_reason = self.policy > Missing.UNKNOWN
+        keeps_aside = has_reason | ~may_get_reason
         refused = self.refused - before.refused
         return replace(
             self,
@@ -412,15 +458,20 @@ def is_on_wildcard(row: QueueRow) -> bool:
 def moved_since(
     before: AddressBooks, routed: Column, books: QueueBooks, join: AddressJoin
 ) -> Column:
-    """(queues,) Messages that came to the address since the poll before; NaN where there is none to compare with."""
+    """(queues,) Messages that came to the address since the poll before, by R or by its queues: the higher number.
+
+    NaN where R of one of the two polls is missing.
+    """
     to_queues = join.of_all_queues(or_zero(books.came - before.came))
     return np.maximum(routed - before.routed, to_queues)
 
 
 def routed_until(before: AddressBooks, routed: Column) -> Column:
-    """(queues,) Messages that were routed between two begins of comparing; at least, where R fell.
+    """(queues,) Messages that were routed since comparing began last, as it begins again now.
 
-    before: of the poll before. routed: R now.
+    Where R fell it is what had been routed by the last poll: at least so many.
+
+    before: the books of the poll before. routed: R now.
     """
     goes_on = routed >= np.fmax(before.routed0, or_zero(before.routed))
     until = np.where(goes_on, routed, before.routed)
@@ -428,7 +479,10 @@ def routed_until(before: AddressBooks, routed: Column) -> Column:
 
 
 def with_siblings(state: StateT, join: AddressJoin) -> StateT:
-    """Return the state by the queues of `join`: a new queue has what the others of its address have."""
+    """Return the state by the queues of `join`; a new queue gets the row of another queue of its address.
+
+    This is for state that belongs to the address. A new queue whose address has no other queue has the fill values.
+    """
     assert join.queues is not None  # noqa: S101 - the caller has advanced it
     index = join.queues
     moved = state.reindexed(index)
@@ -439,7 +493,7 @@ def with_siblings(state: StateT, join: AddressJoin) -> StateT:
         return moved
     is_old = np.ones(len(index), np.bool_)
     is_old[new] = False
-    # By address, with one element more at the begin: for queues whose address is unknown.
+    # For each address the row of one old queue, or -1. Queues of unknown addresses (position -1) use element 0.
     sibling_of = np.full(int(join.at.max(initial=-1)) + 2, -1, np.intp)
     sibling_of[join.at[is_old] + 1] = np.flatnonzero(is_old)
     sibling_of[0] = -1
@@ -455,7 +509,7 @@ def with_siblings(state: StateT, join: AddressJoin) -> StateT:
 def other_queues(
     before: Index[QueueRow], queues: Index[QueueRow], join: AddressJoin
 ) -> Mask:
-    """(queues,) True where the address has a queue more or less than before."""
+    """(queues,) True where the address has got or lost a queue. before: the queues of the poll before."""
     changed = np.zeros(len(queues), np.bool_)
     if queues is before:
         return changed
@@ -471,10 +525,13 @@ def other_queues(
 def came_to_address(
     join: AddressJoin, queues: Index[QueueRow], to_queues: Column
 ) -> tuple[Column, Column]:
-    """(queues,) How many different messages came to the queues of the address, at least and at most.
+    """Return two columns by queue: how many different messages came to the queues of its address, at least and at most.
 
-    Anycast queues share the messages, each multicast queue gets all that its filter wants. NaN where an address has
-    queues of both kinds. to_queues: (queues,) messages that came to each queue.
+    Anycast queues share the messages: the sum of all is exact. Each multicast queue gets a copy of all that its filter
+    wants: a queue without a filter has got all; without such a queue they are at least the most that one queue got, at
+    most the sum. NaN where an address has queues of both kinds.
+
+    to_queues: (queues,) messages that came to each queue.
     """
     count = join.queues_of
     has_several = count > 1
@@ -487,8 +544,8 @@ def came_to_address(
     is_anycast = copies == 0
     unfiltered = of_unfiltered(join, queues, amounts)
     has_unfiltered = np.isfinite(unfiltered)
-    of_one_copy = np.where(has_unfiltered, unfiltered, max_of_address(join, amounts))
-    least = np.where(is_anycast, total, of_one_copy)
+    one_copy = np.where(has_unfiltered, unfiltered, max_of_address(join, amounts))
+    least = np.where(is_anycast, total, one_copy)
     most = np.where(is_anycast | ~has_unfiltered, total, unfiltered)
     is_mixed = has_several & (copies > 0) & (copies < count)
     least = put(np.where(has_several, least, to_queues), is_mixed, np.nan)
@@ -506,13 +563,17 @@ def of_unfiltered(
 
 def max_of_address(join: AddressJoin, values: Column) -> Column:
     """(queues,) The largest of `values` over the queues of the address."""
+    # Element 0 is for queues whose address is unknown: position -1.
     largest = np.full(int(join.at.max(initial=-1)) + 2, -np.inf)
     np.maximum.at(largest, join.at + 1, values)
     return largest[join.at + 1]
 
 
 def missing_by_policy(addresses: Table[AddressRow], join: AddressJoin) -> Column:
-    """(queues,) A `Missing`, by what the address does when it is full; NaN while that is not known."""
+    """(queues,) A `Missing`, by the address's setting for when it is full; NaN while that is not known.
+
+    An address that pages does so until its page limit; then `page-full-policy` says what it does.
+    """
     policies = {"drop": Missing.DROPPED, "fail": Missing.REJECTED, "": np.nan}
 
     def by_settings(row: AddressRow) -> float:
@@ -531,7 +592,11 @@ def pages(row: AddressRow) -> bool:
 
 
 def nearly_full(facts: Facts, addresses: Table[AddressRow], join: AddressJoin) -> Mask:
-    """(queues,) True where the address may have dropped or refused messages between two polls, so full it is."""
+    """(queues,) True where the address is so full that it may have dropped or refused messages between two polls.
+
+    An address that pages when it is full is so only while it pages and nears a page limit; others as they near the
+    limit of their memory.
+    """
     is_paging = join.by_queue(addresses, "paging") > 0
     fills_memory = join.by_queue(addresses, "limit_percent") >= NEARLY_FULL
     writes_pages = addresses.index.column("pages", pages)
@@ -564,8 +629,12 @@ def reasons(
 ) -> Column:
     """(queues,) A `Missing` for the address; NaN where its policy is not known or two reasons are possible.
 
-    A queue on a wildcard address may want what no filter of the queues wants (`has_others`). Another broker of the
-    cluster may have got any message.
+    If a queue has no filter, only the limit can be the reason, once the address was full. If all have filters and the
+    limit cannot, the filters are. In a cluster a link may have passed any message on to another broker: no reason is
+    certain.
+
+    has_others: (queues,) True where queues of a wildcard address get the messages, too, and may want what no filter of
+        the address's own queues wants.
     """
     was_never_full = (policy > Missing.UNKNOWN) & ~(full > 0)
     by_limit = np.where(was_never_full, Missing.UNKNOWN, policy)

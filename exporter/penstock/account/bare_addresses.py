@@ -1,6 +1,7 @@
-"""Addresses without a queue of their own: their messages reached no queue, or one of a wildcard or a divert.
+"""Bare addresses: those without a queue of their own, to which applications send all the same.
 
-An address outlives its queues, and its account of what was unrouted goes on when it gets a queue or loses its last one.
+Their messages reached no queue (U, unrouted), or one of a wildcard or a divert (R, routed). An address outlives its
+queues, so its sum of unrouted messages goes on when it gets a queue (then in `AddressBooks`) or loses its last one.
 """
 
 from collections.abc import Mapping
@@ -26,15 +27,16 @@ class Kept(NamedTuple):
     """The numbers of an address that is not listed."""
 
     unrouted: float
-    """Messages in all."""
+    """Unrouted messages since `since`."""
     counter: float
     """The broker's counter of these when the address was listed last."""
     since: float
+    """When it was polled first, by the broker's clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class BareAddresses(RowState):
-    """All columns are by address."""
+    """The sums of all addresses, with and without queues; all columns are by address."""
 
     bare: Mask = mask(saved=False)
     """True where it has no queue, and applications send to it."""
@@ -86,7 +88,7 @@ class BareAddresses(RowState):
         starts_at_zero: Mask,
         is_bare: Mask,
     ) -> "BareAddresses":
-        """Return the addresses with what was unrouted and routed since the poll before.
+        """Return the addresses with what was unrouted and routed since the poll before, where they have no queue.
 
         is_new, starts_at_zero: (addresses,) True where it was not listed before, or its counters began since then.
         """
@@ -109,7 +111,8 @@ class BareAddresses(RowState):
     ) -> "BareAddresses":
         """Return the state by the rows of `addresses`: those that are listed again have the numbers that were kept.
 
-        The numbers of addresses that are no longer listed are kept.
+        The numbers of addresses that are no longer listed are kept by name, for at most `MOST_KEPT` addresses: beyond
+        them the oldest are dropped.
         """
         index = addresses.index
         if index is self.index:
@@ -130,7 +133,7 @@ class BareAddresses(RowState):
     def with_numbers(
         self, numbers: Mapping[int, Kept], *, restarted: bool
     ) -> "BareAddresses":
-        """Return the state with the numbers of some addresses, by their positions."""
+        """Return the state with these numbers in place of its own. numbers: by position of the address."""
         if not numbers:
             return self
         rows = [*numbers]
@@ -157,7 +160,10 @@ class BareAddresses(RowState):
         return dict(zip(names, numbers, strict=True))
 
     def with_queues(self, join: AddressJoin, books: AddressBooks) -> "BareAddresses":
-        """Return the state with the numbers of addresses with queues, so that it goes on when the last queue goes."""
+        """Return the state with the unrouted messages of addresses with queues, by the books of these.
+
+        So the sum of an address goes on when its last queue goes. What filters refused is not unrouted.
+        """
         if books.index is not join.queues or not len(join.at):
             return self
         is_listed = join.at >= 0

@@ -1,7 +1,12 @@
-"""Messages that were killed: dead-lettered, or purged by an operator.
+"""Messages that were killed (X): dead-lettered, or purged by an operator.
 
-A dead letter raises R of the dead-letter address. Others may send there, too: only a message that has one explanation
-is booked. R is read before the queues' X, so that a dead letter is never seen to arrive before it is killed.
+A *dead letter* is a message that failed its last delivery attempt and was sent to the queue's dead-letter address: it
+raises R there, a purged message does not. Of the queues of one dead-letter address together:
+
+    purged = killed - (arrived at the address - sent there by others)
+
+Only a message that has one explanation is *booked* as the one or the other; the rest waits for the next poll. R is read
+before the queues' X, so that a dead letter is never seen to arrive before it is killed.
 """
 
 from dataclasses import dataclass, replace
@@ -23,11 +28,11 @@ class Booked(RowState):
     """The dead-letter addresses when their dead letters were last booked."""
 
     arrived: Column = column(saved=False)
-    """(addresses,) Messages that had arrived."""
+    """(addresses,) Messages that had arrived by then: those of all booked dead letters, and of others."""
     others: Column = column(saved=False)
     """(addresses,) Those of them that were no dead letters."""
     fed: Mask = mask(saved=False)
-    """(addresses,) True where others send, too."""
+    """(addresses,) True where others were once seen to send there, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +44,7 @@ class DeadLetters(RowState):
     purged: Column = counter(0.0, outlives=True)
     """(queues,) Killed messages that were purged, at least; each of the others is one of the two."""
     killed0: Column = column(saved=False)
-    """(queues,) X when this was last booked."""
+    """(queues,) X without the messages that are not booked yet."""
     placeless: Mask = mask(saved=False)
     """(queues,) True where a message that had its last attempt is lost: no dead-letter address is set, or it has no
     queue."""
@@ -58,7 +63,7 @@ class DeadLetters(RowState):
         watched: bool,
         unlisted: bool,
     ) -> "DeadLetters":
-        """Return the state after one more poll.
+        """Return the state after one more poll: all killed messages that are not booked yet are taken apart.
 
         Args:
             facts: of this poll.
@@ -89,12 +94,18 @@ class DeadLetters(RowState):
         return replace(after, purged=before.purged + purged)
 
     def killed_before(self, killed: Column, *, watched: bool) -> Column:
-        """(queues,) X when this was last booked; for a new queue 0, or all if it may be an old one."""
+        """(queues,) X without the messages that are not booked yet. killed: (queues,) X now.
+
+        For a queue that was made since the poll before (`watched`) that is 0. Of one with an unknown past all are closed.
+        """
         at_begin = 0.0 if watched else killed
         return put(self.killed0, np.isnan(self.killed0), at_begin)
 
     def surely_purges(self, facts: Facts, was_idle: Mask) -> Mask:
-        """(queues,) True where a killed message was purged: none had a last attempt, or none goes anywhere then."""
+        """(queues,) True where each killed message was surely purged, though no dead-letter address shows it.
+
+        No message can have had its last attempt: attempts have no limit, or no consumer was there at both polls.
+        """
         no_last_attempt = facts.address.max_delivery_attempts <= 0
         return self.placeless & (no_last_attempt | (self.idle & was_idle))
 
@@ -102,20 +113,23 @@ class DeadLetters(RowState):
         return replace(super(DeadLetters, self).begun_anew(), booked=Booked())
 
     def unsure(self, queues: Index[QueueRow]) -> "DeadLetters":
-        """Return the state by the rows of `queues`, after a time in which not all that came and went was seen."""
+        """Return the state by the rows of `queues`, after a time in which a consumer may have come and gone unseen."""
         return replace(self.reindexed(queues), idle=np.zeros(len(queues), np.bool_))
 
 
 def targets_with_queue(visits: Visits) -> Positions:
     """(queues,) Position of the dead-letter address, -1 where none is set or it has no queue."""
     addresses = visits.targets.dead
-    # The last element is for queues without a dead-letter address: position -1.
+    # The element more at the end is for queues without a dead-letter address: position -1.
     has_queue = np.append(visits.has_queue, np.False_)[addresses]
     return np.where(has_queue, addresses, -1)
 
 
 def is_idle(facts: Facts) -> Mask:
-    """(queues,) True where no consumer that is listed could have had a last attempt."""
+    """(queues,) True where no consumer was there since the poll before, so that none failed a last attempt.
+
+    A consumer that comes and goes between two polls is not seen here.
+    """
     has_none = (facts.consumers == 0) & (facts.delivering == 0)
     return has_none & ~movers(facts)
 
@@ -132,7 +146,10 @@ def resting_addresses(
 class Parts(NamedTuple):
     """Killed messages that were not booked before, taken apart.
 
-    dead, purged: (queues,) for sure. is_closed: (queues,) True where no more can be said of them.
+    Attributes:
+        dead, purged: (queues,) Those that are surely the one or the other.
+        is_closed: (queues,) True where no later poll will say more: the rest stays undecided.
+        booked: the dead-letter addresses after that.
     """
 
     dead: Column
@@ -142,9 +159,11 @@ class Parts(NamedTuple):
 
 
 class Arrivals(NamedTuple):
-    """By dead-letter address, since it was last booked.
+    """What happened to each dead-letter address since it was last booked.
 
-    killed: of all its queues. rose: messages that arrived, without those that others sent; NaN: not known.
+    Attributes:
+        killed: (addresses,) Messages that were killed in all its queues together.
+        rose: (addresses,) Messages that arrived, without those that known others sent; NaN where it is not known.
     """
 
     killed: Column
@@ -152,6 +171,7 @@ class Arrivals(NamedTuple):
 
     @classmethod
     def since(cls, booked: Booked, visits: Visits, killed: Column) -> "Arrivals":
+        """Return the arrivals since `booked`; not known where the counter of an address began again."""
         from_others = visits.others - booked.others
         rose = visits.arrived - booked.arrived - from_others
         return cls(killed, np.where(visits.begins, np.nan, rose))
@@ -172,12 +192,15 @@ def split(
 ) -> Parts:
     """Return dead letters and purged messages among those that were killed and not booked.
 
+    An address is closed where nothing is left to wait for: as many arrived as were killed, nothing moves any more, or
+    the arrivals are not known. Before that a killed message may still arrive as a dead letter, so none is purged.
+
     Args:
         grew: (queues,) killed and not booked.
         targets: (queues,) position of the dead-letter address, -1: none.
-        booked: when the addresses were last booked.
+        booked: the addresses when they were last booked.
         visits: of this poll.
-        rests: (addresses,) True where nothing moves.
+        rests: (addresses,) True where nothing moves, as `resting_addresses`.
     """
     # A new address begins at 0.
     booked = replace(
@@ -189,32 +212,36 @@ def split(
     is_closed = arrivals.are_all_dead | rests | np.isnan(arrivals.rose)
     booked = replace(booked, fed=booked.fed | arrivals.are_too_many)
     dead = least_dead(grew, targets, arrivals, booked.fed)
-    is_done = np.append(is_closed, np.True_)[targets]
-    purged = np.where(is_done, least_purged(grew, targets, arrivals), 0.0)
+    # Queues without a dead-letter address (position -1) are always closed.
+    is_closed_queue = np.append(is_closed, np.True_)[targets]
+    purged = np.where(is_closed_queue, least_purged(grew, targets, arrivals), 0.0)
     arrived = booked.arrived + sum_by(targets, dead, len(rests))
     after = replace(
         booked,
         arrived=np.where(is_closed, visits.arrived, arrived),
         others=np.where(is_closed, visits.others, booked.others),
     )
-    return Parts(dead, purged, is_done, after)
+    return Parts(dead, purged, is_closed_queue, after)
 
 
 def least_dead(
     grew: Column, targets: Positions, arrivals: Arrivals, fed: Mask
 ) -> Column:
-    """(queues,) Dead letters for sure: what arrived and other queues of the address cannot have killed."""
+    """(queues,) Dead letters at least: what arrived, less what other queues of the address killed.
+
+    Once others are known to send there (`fed`), arrivals count only if they are as many as were killed.
+    """
     killed, rose = arrivals
-    # What is less than was killed may be from others, once they are known to send there.
     is_sure = ~fed | arrivals.are_all_dead | (rose <= 0)
     arrived = np.where(is_sure, or_zero(np.clip(rose, 0.0, killed)), 0.0)
-    killed_by_others = np.append(killed, 0.0)[targets] - grew
-    least = np.append(arrived, 0.0)[targets] - killed_by_others
+    # The element more at the end is for queues without a dead-letter address: position -1.
+    killed_elsewhere = np.append(killed, 0.0)[targets] - grew
+    least = np.append(arrived, 0.0)[targets] - killed_elsewhere
     return np.where(targets < 0, 0.0, np.fmax(least, 0.0))
 
 
 def least_purged(grew: Column, targets: Positions, arrivals: Arrivals) -> Column:
-    """(queues,) Messages that were purged for sure: more were killed than arrived at the address."""
+    """(queues,) Purged messages at least: those of the queue that exceed all arrivals at its dead-letter address."""
     most_dead = np.clip(arrivals.rose, 0.0, arrivals.killed)
     most_dead = np.append(most_dead, np.nan)[targets]
     return np.fmax(or_zero(grew - most_dead), 0.0)

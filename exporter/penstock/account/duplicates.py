@@ -1,6 +1,10 @@
 """Messages that producers sent and no address routed: duplicates, which the broker drops without a counter.
 
-Producers are read after their addresses, so that what they sent may be ahead of what was routed. What they had sent at
+A duplicate has the id of an earlier message. With R (routed) and U (unrouted) of the address:
+
+    duplicates = sent by the listed producers - (R + U)
+
+Producers are read after their addresses, so that what they sent may be ahead of what was routed; what they had sent by
 the poll before is not. A producer that names an address with each message shows no number for any address.
 """
 
@@ -29,12 +33,14 @@ from penstock.series.labels import sum_by
 
 @dataclass(frozen=True, slots=True)
 class Sent(RowState):
+    """What each listed producer has sent, and to which address."""
+
     produced: Column = column(saved=False)
     """(producers,) Messages that each has sent."""
     address: Keys = column(-1, dtype=np.int64, saved=False)
     """(producers,) The key of its address, -1 while that is not listed."""
     unlisted: GoneRows = unindexed(GoneRows)
-    """Messages sent by producers that the last listings lacked: these go on from there when they come back."""
+    """Messages sent by producers that the last listings lacked: their numbers go on from there when they come back."""
 
     def advance(
         self,
@@ -43,15 +49,18 @@ class Sent(RowState):
         *,
         watched: bool,
     ) -> tuple["Sent", Column]:
-        """Return the state after one more poll, and (addresses,) what was sent since the poll before."""
+        """Return the state after one more poll, and (addresses,) how many messages were sent since the poll before.
+
+        watched: producers were read before, so that a new one began at 0 since.
+        """
         before = self.with_returned(producers.index)
         produced = producers["produced"]
         keys = before.address_keys(addresses)
-        # A producer that came since it was watched began at 0, and so does one whose number fell.
-        at_begin = produced if watched else np.zeros(len(produced))
+        sent_by_new = produced if watched else np.zeros(len(produced))
+        # A number that fell has begun at 0 again.
         fell = produced < before.produced
         rose = np.where(fell, produced, produced - before.produced)
-        rose = np.where(np.isnan(before.produced), at_begin, rose)
+        rose = np.where(np.isnan(before.produced), sent_by_new, rose)
         after = Sent(
             producers.index,
             np.where(np.isnan(produced), before.produced, produced),
@@ -61,7 +70,7 @@ class Sent(RowState):
         return after, sum_by(addresses.positions(keys), or_zero(rose), len(addresses))
 
     def address_keys(self, addresses: Index[AddressRow]) -> Keys:
-        """(producers,) Keys of their addresses, -1 where it is not listed; those that were not known are looked up."""
+        """(producers,) The key of each one's address, -1 where that is not listed; only unknown ones are looked up."""
         unknown = np.flatnonzero(self.address < 0)
         if not len(unknown):
             return self.address
@@ -91,7 +100,7 @@ class Sent(RowState):
 
 @dataclass(frozen=True, slots=True)
 class Duplicates(RowState):
-    """Duplicates of each queue's address."""
+    """Duplicates of each queue's address: sums begin (`sent`) again where R + U fell, or polls are missing."""
 
     BY = By.QUEUE
     STORED_AS = "account_"
@@ -104,7 +113,7 @@ class Duplicates(RowState):
     routed0: Column = column(saved=False)
     """(queues,) R + U when `sent` began."""
     sent: Column = column(saved=False)
-    """(queues,) Messages that the listed producers sent since then."""
+    """(queues,) Messages that the listed producers sent since the sums began."""
     routed: Column = column(saved=False)
     """(queues,) R + U of the last poll."""
     unsent: Matrix = column(lines=3, saved=False)
@@ -112,7 +121,9 @@ class Duplicates(RowState):
     most: Column = column(saved=False)
     """(queues,) Duplicates at most; NaN: not known."""
     anonymous: bool = unindexed(bool)
+    """Whether a producer that names an address with each message was ever listed."""
     watched: bool = unindexed(bool)
+    """Whether producers have been read of this process, so that a new one began at 0."""
     producers: Sent = unindexed(Sent)
     rose: Column = unindexed(lambda: np.empty(0))
     """(addresses,) Messages that listed producers sent since the poll before; empty where that was not read."""
@@ -124,6 +135,10 @@ class Duplicates(RowState):
         join: AddressJoin,
         arrivals: AddressBooks,
     ) -> "Duplicates":
+        """Return the duplicates after one more poll; as they were if it read no producers or no addresses.
+
+        arrivals: the address books of this poll, which have R.
+        """
         before = replace(with_siblings(self, join), rose=np.empty(0))
         addresses = read(snapshot, snapshot.addresses, "addresses")
         producers = listed_producers(snapshot)
@@ -173,7 +188,7 @@ class Duplicates(RowState):
         )
         after = after.with_unsent(before, begins)
         rests = (rose == 0) & (routed == before.routed) & ~begins
-        # A burst between the two reads knows no mean: under load only what was sent until the poll before is sure.
+        # Under load only what was sent by the poll before is sure: any number may have come between the two reads.
         sent_before = np.where(begins, 0.0, before.sent - after.routed_since)
         return after.with_bounds(sent_before, rests, begins)
 
@@ -183,7 +198,7 @@ class Duplicates(RowState):
         return self.routed - self.routed0
 
     def with_unsent(self, before: "Duplicates", begins: Mask) -> "Duplicates":
-        """Return the state with what was sent and not routed at this poll."""
+        """Return the state with what was sent and not routed at this poll; polls before a begin do not count."""
         unsent = shifted(before.unsent, self.sent - self.routed_since)
         unsent[:2, begins] = np.nan
         return replace(self, unsent=unsent)
@@ -192,6 +207,10 @@ class Duplicates(RowState):
         self, sent_before: Column, rests: Mask, begins: Mask
     ) -> "Duplicates":
         """Return the state with duplicates at least and at most.
+
+        While nothing is sent or routed, the number of this poll is exact. Else it is at least what had been sent by the
+        poll before and is not routed, and at most the highest number of three polls. The most is not known where
+        another producer than the listed ones may have sent, or polls are missing.
 
         sent_before: (queues,) sent until the poll before, and not routed by now. rests: (queues,) True where nothing
         was sent or routed.

@@ -1,14 +1,15 @@
 """Messages that were routed and reach no queue for good: rolled back by their producer, or for no known reason.
 
-R counts a message as soon as it is sent, A only when its transaction is committed. So what the queues of an address
-lack may be in a transaction that is open, was rolled back, or was never meant to reach them: sent with a routing type
+R (of the address) counts a message as soon as it is sent, A (of its queues) only when its transaction is committed.
+What the queues *lack* are the missing messages of `address_books` that have no other reason. These may be in a
+transaction that is open, or was rolled back, or they were never meant to reach the queues: sent with a routing type
 that none of them has, or taken by an exclusive divert. The broker does not say which. Two things prove that no
 transaction will bring it any more: the only producer has committed something that it sent later; or no producer is
 there, no transaction is prepared and nothing comes for a while, as a session may outlive its producer (JmsTemplate).
 
-It was rolled back for sure only where messages of the same producer do reach the queues, and this producer alone sent
-to the address since. Where no producer ever committed anything it is `missing`: possibly lost. Else it is one of the
-two.
+A message was rolled back for sure only where messages of the same producer do reach the queues, and this producer alone
+has sent to the address since they lack it: that time is its *tenure*. Where no producer ever committed anything the
+message is `missing`: possibly lost. Else it is one of the two.
 """
 
 from dataclasses import dataclass, replace
@@ -25,8 +26,9 @@ from penstock.model import ProducerRow, QueueKind, Snapshot
 from penstock.observation.facts import AddressJoin, Facts, or_zero
 
 LEFT_ALONE = 3
+"""After so many polls without a producer and without an arrival, and `QUIET`, all transactions are over."""
 QUIET = 30.0
-"""After so many polls, and seconds, without a producer and without an arrival all transactions are over."""
+"""Seconds from the first of these polls to the last."""
 NO_PRODUCER = -1
 """In place of a producer's key: none has sent to the address since it was compared first."""
 SEVERAL = -2
@@ -38,13 +40,13 @@ class Tenure(RowState):
     """The time in which one producer alone sends to an address; all columns are by queue."""
 
     producer: Keys = column(NO_PRODUCER, dtype=np.int64, saved=False)
-    """Its key, `NO_PRODUCER` or `SEVERAL`."""
+    """The key of this producer, also once it has gone; else `NO_PRODUCER` or `SEVERAL`."""
     lacked: Column = column(0.0, saved=False)
-    """Messages that the queues lacked when it began, at most: these are of others."""
+    """Messages that the queues lacked when the tenure began, at most: these are of other producers."""
     rolled_back: Column = column(0.0, saved=False)
-    """Messages that had been rolled back when it began."""
+    """Messages that had been rolled back when the tenure began."""
     delivers: Mask = mask(saved=False)
-    """True where its messages reach the queues."""
+    """True where something came to the queues while the producer was alone: its messages reach them."""
     listed: Mask = mask(saved=False)
     """True where any producer was listed at the last poll."""
 
@@ -60,6 +62,9 @@ class Tenure(RowState):
     ) -> "Tenure":
         """Return the tenure after one more poll; all arrays are by queue.
 
+        It begins with a producer that is alone and not the one of before, with several producers it is over, and it
+        goes on while none is there: messages that are rolled back late are of the last one.
+
         Args:
             join: of this poll.
             present: the producer that is there now, `NO_PRODUCER` or `SEVERAL`.
@@ -70,7 +75,7 @@ class Tenure(RowState):
         """
         last = with_siblings(self, join)
         is_alone = present >= 0
-        # The first one, or one that replaces another.
+        # The first producer of the address, or one that replaces another.
         is_other = is_alone & (present != last.producer)
         starts = begins | is_other
         nobody = present == NO_PRODUCER
@@ -103,25 +108,25 @@ class Rollbacks(RowState):
     missing: Column = counter(0.0, outlives=True)
     """At least so many, for no known reason."""
     before: Column = column(saved=False)
-    """Both together, until the queues were compared first."""
+    """`rolled_back` and `missing` together as they were when the queues were compared first."""
     lacking: Column = column(0.0, saved=False)
     """Messages that the queues lack at the last poll, at least."""
     at_most: Column = column(saved=False)
-    """The same, at most."""
+    """Messages that the queues lack at the last poll, at most."""
     came: Column = column(saved=False)
-    """Messages that came to the queues."""
+    """Messages that came to all queues of the address by the last poll, in all."""
     routed: Column = column(saved=False)
-    """R."""
+    """R at the last poll."""
     diverted: Column = column(0.0, saved=False)
-    """The part of `lacking` that was diverted, at most."""
+    """The part of `lacking` that a divert may have taken to other addresses, at most."""
     alone: Column = column(0.0, saved=False)
-    """Polls without a producer and without an arrival."""
+    """Polls in a row without a producer and, after the first of them, without an arrival."""
     since: Column = column(saved=False)
     """When the first of these polls was."""
     over: Mask = mask(saved=False)
-    """True where no transaction is open."""
+    """True where no transaction with messages for the address can still be open."""
     transacts: Mask = mask(saved=False)
-    """True where producers commit to the address."""
+    """True where a producer has committed a transaction with messages for the address."""
 
     def advance(
         self,
@@ -133,7 +138,7 @@ class Rollbacks(RowState):
         visits: Visits,
         tenure: Tenure,
     ) -> tuple["Rollbacks", Tenure]:
-        """Return the state after one more poll, and the tenure.
+        """Return the state after one more poll, and the tenure; both as they were if producers were not read.
 
         Args:
             facts: of this poll.
@@ -152,43 +157,70 @@ class Rollbacks(RowState):
             return last, with_siblings(tenure, join)
         begins = arrivals.begins | np.isnan(last.before)
         present = Senders.of(duplicates, visits, join, producers)
+        none_prepared = has_none_prepared(snapshot)
         now = last.with_lacking(facts, arrivals, begins)
         now = now.with_arrivals(arrivals, join)
         now = now.with_diverted(last, visits, join, begins)
-        none_prepared = has_none_prepared(snapshot)
-        is_quiet = arrivals.still & none_prepared & present.is_none
-        starts_quiet = (last.alone == 0) & none_prepared & present.is_none
-        now = now.with_alone(last, is_quiet | starts_quiet, facts.now)
+        is_deserted = present.is_none & none_prepared
+        now = now.with_alone(last, is_deserted, arrivals.still, facts.now)
 
-        arrives = now.came > last.came
-        was_listed = with_siblings(tenure, join).listed
-        # What comes at the poll after the last one that listed a producer may be from that one.
-        is_sent = (now.routed > last.routed) & ~begins
-        by_none = present.is_none & ~was_listed & is_sent
-        tenure = tenure.advance(
+        tenure_before = with_siblings(tenure, join)
+        tenure_now = now.tenure_after(last, tenure_before, join, present, begins)
+        # Its only producer has decided all that it had sent before it committed what came now.
+        is_only = tenure_now.known & (present.count == 1)
+        commits_now = (now.came > last.came) & ~begins & none_prepared
+        now = now.with_rolled_back(last, tenure_now, is_only & commits_now)
+        was_committed = now.commits_since(last, tenure_before, present, begins)
+        return now.with_missing(tenure_now.known | was_committed), tenure_now
+
+    def tenure_after(
+        self,
+        last: "Rollbacks",
+        tenure: Tenure,
+        join: AddressJoin,
+        present: "Senders",
+        begins: Mask,
+    ) -> Tenure:
+        """Return the tenure after this poll.
+
+        What was routed while no producer is listed is from one that no poll has listed. But at the first poll without a
+        producer it may be from the last one that was listed.
+
+        last, tenure: of the poll before. begins: (queues,) True where the queues are compared first at this poll.
+        """
+        is_sent = (self.routed > last.routed) & ~begins
+        by_unlisted = present.is_none & ~tenure.listed & is_sent
+        return tenure.advance(
             join,
-            present.keys(is_unlisted=by_none),
+            present.keys(is_unlisted=by_unlisted),
             last.at_most,
             last.rolled_back,
-            arrives,
+            self.came > last.came,
             begins=begins,
         )
-        # Its only producer has decided all that it had sent before it committed what came now.
-        is_only = tenure.known & (present.count == 1)
-        commits_now = arrives & ~begins & none_prepared
-        decides = is_only & commits_now
-        now = now.with_rolled_back(last, tenure, decides)
-        # What came as the last producer went it may have committed, after it had rolled back what is lacking.
-        last_commits = present.is_none & was_listed & arrives
-        commits = ~begins & ((now.at_most < last.lacking) | last_commits)
-        return now.with_missing(tenure.known | commits), tenure
+
+    def commits_since(
+        self, last: "Rollbacks", tenure: Tenure, present: "Senders", begins: Mask
+    ) -> Mask:
+        """(queues,) True where a producer has committed, or may have, since the poll before.
+
+        It has where the queues lack fewer messages than before. What came as the last producer went it may have
+        committed, after it had rolled back what they lack.
+
+        last, tenure: of the poll before. begins: (queues,) True where the queues are compared first at this poll.
+        """
+        arrives = self.came > last.came
+        last_one_commits = present.is_none & tenure.listed & arrives
+        return ~begins & ((self.at_most < last.lacking) | last_one_commits)
 
     def with_lacking(
         self, facts: Facts, arrivals: AddressBooks, begins: Mask
     ) -> "Rollbacks":
-        """Return the state with the messages that the queues lack and that have no other reason."""
-        # A full address, filters and wildcards have reasons of their own why a message reaches no queue; another broker
-        # of the cluster may have got it.
+        """Return the state with the messages that the queues lack and that have no other reason.
+
+        They are 0 where there may be another reason: a full address, filters of all queues, a wildcard, or a link to
+        another broker of the cluster, which may have got them.
+        """
         links = facts.queues.column("linked", lambda row: row.kind is QueueKind.LINK)
         has_no_reason = (arrivals.policy == Missing.UNKNOWN) & (arrivals.unfiltered > 0)
         is_judged = has_no_reason & ~arrivals.wildcard & (not links.any())
@@ -204,14 +236,17 @@ class Rollbacks(RowState):
         )
 
     def with_arrivals(self, arrivals: AddressBooks, join: AddressJoin) -> "Rollbacks":
-        """Return the state with what the address routed and what came to its queues."""
+        """Return the state with what the address routed and what came to all its queues together."""
         to_queues = join.of_all_queues(or_zero(arrivals.came))
         return replace(self, came=to_queues, routed=arrivals.routed)
 
     def with_diverted(
         self, last: "Rollbacks", visits: Visits, join: AddressJoin, begins: Mask
     ) -> "Rollbacks":
-        """Return the state with what may have gone to other addresses, at which strangers' messages came."""
+        """Return the state with the lacking messages that a divert may have taken to another address.
+
+        There they look like messages of strangers (see `visits`): no more can have gone there than came from these.
+        """
         strange = visits.grew.sum(axis=0)
         at_own_address = take_or_fill(strange, join.at, 0.0, join.unknown)
         elsewhere = strange.sum() - at_own_address
@@ -219,8 +254,17 @@ class Rollbacks(RowState):
         diverted = last.diverted + np.clip(rose, 0.0, elsewhere)
         return replace(self, diverted=np.fmin(diverted, self.lacking))
 
-    def with_alone(self, last: "Rollbacks", is_alone: Mask, now: float) -> "Rollbacks":
-        """Return the state with the polls without a producer and without an arrival."""
+    def with_alone(
+        self, last: "Rollbacks", is_deserted: Mask, is_still: Mask, now: float
+    ) -> "Rollbacks":
+        """Return the state with the polls in a row without a producer and without an arrival.
+
+        At the first of them something may still arrive, from before the producer went.
+
+        is_deserted: (queues,) True where no producer is there, and no transaction is prepared.
+        is_still: (queues,) True where nothing came since the poll before.
+        """
+        is_alone = is_deserted & (is_still | (last.alone == 0))
         alone = np.where(is_alone, last.alone + 1, 0.0)
         since = np.where(alone > 1, last.since, now)
         is_over = (alone >= LEFT_ALONE) & (now - since >= QUIET)
@@ -229,21 +273,30 @@ class Rollbacks(RowState):
     def with_rolled_back(
         self, last: "Rollbacks", tenure: Tenure, decides: Mask
     ) -> "Rollbacks":
-        """Return the state with what was rolled back for sure.
+        """Return the state with the messages that were rolled back for sure, during a tenure that is known.
+
+        Once all transactions are over, all that is lacking reaches no queue for good. As long as the producer goes on,
+        it is what was lacking before it committed, less what came by that commit. What was lacking before its tenure,
+        or may have been diverted, does not count.
 
         decides: (queues,) True where the only producer has committed what came at this poll.
         """
         came_now = self.came - last.came
         decided = np.where(decides, last.lacking - came_now, 0.0)
         for_good = np.where(self.over, self.lacking, np.fmin(decided, self.lacking))
-        of_tenure = np.fmax(for_good - tenure.lacked - self.diverted, 0.0)
-        proven = np.where(tenure.known, tenure.rolled_back + of_tenure, 0.0)
+        in_tenure = np.fmax(for_good - tenure.lacked - self.diverted, 0.0)
+        proven = np.where(tenure.known, tenure.rolled_back + in_tenure, 0.0)
         return replace(self, rolled_back=np.fmax(last.rolled_back, proven))
 
     def with_missing(self, commits: Mask) -> "Rollbacks":
-        """Return the state with what is missing for no known reason. commits: (queues,) True where producers commit."""
+        """Return the state with what is missing for no known reason: possibly lost.
+
+        It counts once all transactions are over, and only where no producer has ever committed one: else it is not
+        known whether the messages were rolled back or lost.
+
+        commits: (queues,) True where a producer has committed a transaction.
+        """
         transacts = self.transacts | commits | (self.rolled_back > 0)
-        # Where producers commit transactions it is either rolled back or lost, and not known which.
         not_diverted = np.fmax(self.lacking - self.diverted, 0.0)
         is_lost = self.over & ~transacts
         for_good = np.where(is_lost, self.before + not_diverted, 0.0)
@@ -266,7 +319,10 @@ class Rollbacks(RowState):
 
 
 def has_none_prepared(snapshot: Snapshot) -> bool:
-    """Return whether no transaction is prepared: it would outlive its producer, and names no address."""
+    """Return whether it is known that no transaction is prepared.
+
+    A prepared one (XA) outlives its producer, and the broker does not say for which addresses it has messages.
+    """
     prepared = read(snapshot, snapshot.transactions, "transactions")
     return prepared is not None and not len(prepared)
 
@@ -277,8 +333,9 @@ class Senders:
 
     count: producers that are listed.
     only: the key of one of them.
-    is_none: True where none is there.
-    may_have_others: True where one that is not listed may have sent.
+    is_none: True where none is there, and none on the broker names an address with each message.
+    may_have_others: True where one that is not listed for the address may have sent: one that names an address with
+        each message, or, as more was routed than the listed ones sent, one that no poll has listed.
     """
 
     count: Column
@@ -297,6 +354,7 @@ class Senders:
         count, only = senders(duplicates.producers, visits, join)
         any_anonymous = bool(anonymous(producers).any())
         is_none = (count == 0) & (not any_anonymous)
+        # Negative: sent by the listed ones less routed.
         more_than_they_sent = ~is_none & (duplicates.unsent[-1] < 0)
         return cls(count, only, is_none, any_anonymous | more_than_they_sent)
 
@@ -308,7 +366,7 @@ class Senders:
 
 
 def senders(sent: Sent, visits: Visits, join: AddressJoin) -> tuple[Column, Keys]:
-    """(queues,) Producers that are listed for the address, and the key of one of them."""
+    """Return two columns by queue: how many producers are listed for its address, and the key of one of them."""
     addresses = visits.index.positions(sent.address)
     size = len(visits.index)
     is_listed = addresses >= 0

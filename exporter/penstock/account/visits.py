@@ -142,10 +142,12 @@ class Visits(RowState):
         has_queue = has_queue[:-1]
         is_new = new_rows(addresses.index, self.index) & watched
         arrived = arrived_at(addresses, facts.queues, join, books)
+        # False, too, where one of the two is missing.
+        went_on = arrived >= before.arrived
         after = replace(
             before,
             arrived=arrived,
-            begins=~is_new & ~(arrived >= before.arrived),
+            begins=~is_new & ~went_on,
             new=is_new,
             targets=targets,
         )
