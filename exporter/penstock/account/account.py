@@ -26,6 +26,7 @@ from penstock.observation.facts import SKEW, AddressJoin, Facts, Seen
 from penstock.observation.losses import Losses
 
 LISTED = {"queues", "addresses"}
+"""What a budget may hide, so that a poll is in part."""
 WHOLE = {"address_books", "dead_letters"}
 """Parts of which all is kept for a queue that is not listed: the numbers that they rest on go on without it."""
 
@@ -69,6 +70,7 @@ class MessageAccount:
         """
         returning = self.unlisted.returning(facts.queues, self.books.index)
         returned = came_back(facts.queues, self.unlisted.index.keys[returning])
+        # Kept as the last poll left them: before their books go on with this one.
         unlisted = self.unlisted.after(self.by_queue, self.books.index, facts.queues)
         account = self.with_returned(returning) if len(returning) else self
         if in_part(snapshot.observation):
@@ -81,7 +83,10 @@ class MessageAccount:
         return replace(account, unlisted=unlisted)
 
     def with_returned(self, returning: Positions) -> "MessageAccount":
-        """Return the account with the books of queues that are listed again, as if the poll before had listed them."""
+        """Return the account with the books of queues that are listed again, as if the poll before had listed them.
+
+        returning: their positions among the unlisted queues.
+        """
         listed = self.books.index
         unlisted = self.unlisted
         index = with_rows(unlisted.index, returning, listed, np.arange(len(listed)))
@@ -98,7 +103,7 @@ class MessageAccount:
 
     @property
     def by_queue(self) -> dict[str, RowState]:
-        """The parts by queue of which something outlives the agent."""
+        """The parts by queue of which something outlives the agent, by field: these are kept for unlisted queues."""
         parts = {part.name: getattr(self, part.name) for part in fields(self)}
         return {
             name: part
@@ -111,7 +116,8 @@ class MessageAccount:
     ) -> "MessageAccount":
         """Return the account after a poll that a budget kept from listing all queues or addresses.
 
-        What comes into view has a past, and an address has queues that are not seen.
+        Only books and ring losses go on, which need nothing but the queue's own row. A queue that comes into view has
+        an unknown past, and addresses have queues that are not listed: all else begins again.
         """
         books = self.books.advance(facts, watched=False)
         ring_losses = self.ring_losses.advance(facts, before, books, snapshot)
@@ -195,7 +201,7 @@ class MessageAccount:
     ) -> "MessageAccount":
         """Return the account with what was given back and is in doubt, and with the losses that conditions judge.
 
-        before: the account of the poll before. last: the numbers of that poll.
+        before: the account of the poll before. last: the numbers of that poll. watched: as for `QueueBooks.advance`.
         """
         returns = self.returns.advance(
             facts, snapshot, last, self.books, self.moves, watched=watched
@@ -218,7 +224,11 @@ class MessageAccount:
         return replace(account, losses=losses)
 
     def amounts(self, facts: Facts, snapshot: Snapshot) -> tuple[Column, ...]:
-        """(queues,) The messages of each kind of loss that conditions judge, in the order of the lines of `Losses`."""
+        """(queues,) The messages of each kind of loss that conditions judge, in the order of the lines of `Losses`.
+
+        NaN where a part of the account was not continued at this poll (its index is another), so it is not known. What
+        is dropped counts for dead-letter and expiry queues only.
+        """
         arrivals = self.address_books
         duplicates = self.duplicates.duplicate
         unwanted = arrivals.unwanted
@@ -226,6 +236,7 @@ class MessageAccount:
         rolled_back = self.rollbacks.rolled_back
         nothing = np.full(len(facts.queues), np.nan)
         if arrivals.index is facts.queues:
+            # Of dead letters and expired messages that a full address drops nothing is left.
             is_target = facts.parked & (arrivals.policy == Missing.DROPPED)
             dropped = np.where(is_target, dropped, np.nan)
         else:
@@ -248,17 +259,21 @@ class MessageAccount:
         )
 
     def unexplained(self, facts: Facts) -> Column:
-        """(queues,) Messages that no reason explains; 0 if so few may be between the reads of one row."""
+        """(queues,) Messages that no reason explains; NaN where it is not known.
+
+        It is 0 while messages come or leave and the gap is no more than `SKEW`: the numbers of one row are not read at
+        the same moment.
+        """
         gap = np.abs(self.books.unexplained)
         changes = facts.d_added + facts.d_settled + facts.d_expired + facts.d_killed
         noise = np.where(changes > 0, SKEW, 0.0)
         return np.where(gap > noise, gap, 0.0 * gap)
 
     def placeless(self, facts: Facts, snapshot: Snapshot) -> Mask:
-        """(queues,) True where messages are lost after their last delivery.
+        """(queues,) True where messages are lost after their last delivery attempt.
 
-        They are not lost where a dead-letter address makes a queue for them, or has ever been sent any and passes them
-        on.
+        No dead-letter address is set, or it has no queue. They are not lost where that address makes a queue for each
+        dead letter, or has ever routed a message and so passes them on. Dead-letter and expiry queues do not count.
         """
         addresses = snapshot.addresses
         targets = self.visits.targets
@@ -290,7 +305,11 @@ class MessageAccount:
         *,
         watched: bool,
     ) -> "MessageAccount":
-        """Return the account with what one counter of the broker counts in two ways."""
+        """Return the account with what operators may have done, and with rollbacks, which show at addresses, too.
+
+        Two counters count what operators do like something else: K moves and acknowledgements, X purges and dead
+        letters. In this order: letters need the visits, strangers need the letters, moves need the strangers.
+        """
         assert snapshot.queues is not None  # noqa: S101 - there are facts of them
         sent = self.duplicates.rose
         visits = self.visits.advance(
@@ -331,6 +350,7 @@ class MessageAccount:
             self.tenure,
         )
         if moves.proven:
+            # These arrivals are explained: they must not explain a second move.
             visits = replace(visits, grew=np.zeros_like(visits.grew))
         return replace(
             self,
@@ -346,14 +366,16 @@ class MessageAccount:
     ) -> "MessageAccount":
         """Return the account after a poll between two that are judged: with what rings lose.
 
-        It is by the queues that were judged last. goes_on: it is not the first poll since then.
+        Its rows stay those of the queues that were judged last.
+
+        goes_on: this is not the first poll since then, so that losses add up until the next one that is judged.
         """
         judged = self.books.index
         books = self.books.advance(facts, watched=self.watched)
         losses = self.ring_losses.advance(facts, before, books, snapshot)
         if goes_on:
             losses = losses.with_growth_of(self.ring_losses)
-        # What counts when it is seen at several polls is of those that are judged.
+        # What is sure only when several polls have seen it counts polls that are judged.
         books = replace(
             books.reindexed(judged), gaps=self.books.gaps, unheld=self.books.unheld
         )
@@ -369,16 +391,22 @@ class MessageAccount:
 
     @property
     def late(self) -> Column:
-        """(queues,) Messages that expired before they were added, at most: no more than the address routed to none."""
+        """(queues,) Messages that expired before they were added, at most.
+
+        A message that expires on arrival was routed by the address and reached no queue: besides the sure ones they
+        cannot be more than are missing there. Where these are not known, only the queue's own books limit them.
+        """
         books = self.books
         arrivals = self.address_books
         if arrivals.index is not books.index:
+            # Infinite, and NaN where `on_arrival` is: `fmin` takes `late` in both cases.
             return np.fmin(books.late, books.on_arrival + np.inf)
         to_no_queue = np.where(arrivals.partly > 0, np.inf, arrivals.most)
         return np.fmin(books.late, books.on_arrival + to_no_queue)
 
     def begun_anew(self) -> "MessageAccount":
         """Return the account for another process: what was counted stays, but nothing by the keys of its addresses."""
+        # The keys of visits and of unlisted queues are those of the old process.
         ends = {"visits", "watched", "unlisted"}
         parts = {
             part.name: getattr(self, part.name).begun_anew()

@@ -96,7 +96,7 @@ class DeadLetters(RowState):
     def killed_before(self, killed: Column, *, watched: bool) -> Column:
         """(queues,) X without the messages that are not booked yet. killed: (queues,) X now.
 
-        For a queue that was made since the poll before (`watched`) that is 0. Of one with an unknown past all are closed.
+        For a queue that was made since the poll before (`watched`) that is 0; for one with an unknown past it is all.
         """
         at_begin = 0.0 if watched else killed
         return put(self.killed0, np.isnan(self.killed0), at_begin)

@@ -1,4 +1,8 @@
-"""The fates of messages: for each, at least and at most how many messages met it; columns are by queue."""
+"""The fates of messages: for each, at least and at most how many messages met it; columns are by queue.
+
+A *fate* is what became of a message that is no longer there: acknowledged, expired, evicted ... An amount with a lower
+and an upper bound is two columns; where both are equal, the amount is exact.
+"""
 
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
@@ -62,16 +66,19 @@ def outcome_of(fate: str) -> FateOutcome:
 
 
 Bounds = tuple[Column, Column]
-"""At least and at most; infinite where no most is known."""
+"""(queues,) Messages at least and at most; the most is infinite where no upper bound is known."""
 
 
 def queue_fates(account: MessageAccount, queues: Table[QueueRow]) -> dict[str, Bounds]:
-    """Return the bounds of each fate by queue; NaN where nothing is known."""
+    """Return the bounds of each fate by queue; NaN where nothing is known.
+
+    Where counters began again, messages came and left unseen as the broker went down. They may have met any fate that
+    the queue's settings allow: these have no upper bound.
+    """
     polled = polled_fates(account, queues)
     is_partly = account.books.partly > 0
     if not is_partly.any():
         return polled
-    # What came and left unseen as the broker went down may have met any fate that the queue allows.
     has_ring = ~np.isnan(queues["ring_limit"])
     has_last_values = queues["last_value"] > 0
     allows = {"evicted": has_ring, "replaced": has_last_values}
@@ -83,7 +90,11 @@ def queue_fates(account: MessageAccount, queues: Table[QueueRow]) -> dict[str, B
 
 
 def polled_fates(account: MessageAccount, queues: Table[QueueRow]) -> dict[str, Bounds]:
-    """Return the fates without what came and left unseen as the broker went down: these sum up to what came."""
+    """Return the bounds of each fate without what came and left unseen as the broker went down.
+
+    Two pairs share a counter: acknowledged and moved (K), dead-lettered and purged (X). Of each pair the most of the one
+    is the counter less the least of the other.
+    """
     books = account.books
     letters = account.dead_letters
     moves = account.moves
@@ -109,7 +120,11 @@ def polled_fates(account: MessageAccount, queues: Table[QueueRow]) -> dict[str, 
 def lost_fates(
     account: MessageAccount, queues: Table[QueueRow]
 ) -> tuple[Bounds, Bounds]:
-    """Return the messages that a ring evicted, and those that a last value replaced."""
+    """Return the bounds of the messages that a ring evicted, and of those that a last value replaced.
+
+    At least they are what is sure to be lost; at most also what the sum of this poll lacks, and as much as expired on
+    arrival, as that hides losses. A queue that does not evict, or replace, has 0.
+    """
     books = account.books
     is_unknown = np.isnan(books.lost)
     most = np.fmax(books.lost, books.lacking + account.late)
@@ -120,6 +135,7 @@ def lost_fates(
     least = np.where(has_ring & has_last_values, 0.0, books.lost)
 
     def lost(where: Mask) -> Bounds:
+        """Return the bounds for these queues, 0 for others."""
         return np.where(where, least, 0.0), np.where(where, most, 0.0)
 
     return lost(has_ring), lost(has_last_values)
@@ -130,7 +146,10 @@ def kept_elsewhere(
     queues: Table[QueueRow],
     addresses: Table[AddressRow] | None,
 ) -> dict[str, Mask]:
-    """(queues,) By fate with the outcome `KEPT_OR_LOST`: True where its messages are at another address."""
+    """Return a mask for each fate with the outcome `KEPT_OR_LOST`: True where its messages are kept at another address.
+
+    Purged messages never are.
+    """
     has_expiry_address = queues["has_expiry_address"] > 0
     goes_nowhere = expiry_reaches_no_queue(queues.index, addresses)
     return {
@@ -143,9 +162,11 @@ def kept_elsewhere(
 def expiry_reaches_no_queue(
     queues: Index[QueueRow], addresses: Table[AddressRow] | None
 ) -> Mask:
-    """(queues,) True where the expiry address is known, and has no queue that gets what expires.
+    """(queues,) True where an expiry address is set that has no queue, so that what expires is lost.
 
-    addresses: None where they were not read. An address that has routed all that came to it had a queue.
+    It has a queue of its own or a wildcard's; or it has routed all that came to it, so that a queue was there then.
+
+    addresses: None where they were not read.
     """
     with_queue = {row.address for row in queues}
     wildcards = [
@@ -187,14 +208,20 @@ def address_fates(account: MessageAccount) -> dict[str, Bounds]:
 
 
 def without_reason(books: AddressBooks) -> Column:
-    """(queues,) Messages that are missing and not booked, at most: they may have met any fate that is possible."""
+    """(queues,) Messages that are missing and not booked to a reason, at most; infinite where that is not known.
+
+    Each may have met any fate that the settings of its address allow.
+    """
     not_booked = np.fmax(books.most - books.booked, 0.0)
     is_unbounded = np.isnan(books.most) | (books.partly > 0)
     return np.where(is_unbounded, np.inf, not_booked)
 
 
 def fates_with_reason(books: AddressBooks) -> dict[str, Bounds]:
-    """Return the messages that were missing because of the settings of the address and of its queues."""
+    """Return the bounds of the fates that settings cause: dropped, rejected, unwanted.
+
+    What is missing without a reason adds to the most of each of them that the settings allow.
+    """
     rest = without_reason(books)
     is_unknown = np.isnan(books.policy)
     drops = books.policy == Missing.DROPPED
@@ -213,7 +240,10 @@ def fates_with_reason(books: AddressBooks) -> dict[str, Bounds]:
 
 
 def fates_of_rollbacks(account: MessageAccount) -> dict[str, Bounds]:
-    """Return the messages that were rolled back, are missing for no known reason, or are not committed."""
+    """Return the bounds of messages that were rolled back, are missing for no known reason, or are not committed.
+
+    What is undecided may be any of the three; once all transactions are over, nothing is uncommitted.
+    """
     books = account.address_books
     rollbacks = account.rollbacks.reindexed(books.index)
     rolled_back = rollbacks.rolled_back
@@ -221,7 +251,7 @@ def fates_of_rollbacks(account: MessageAccount) -> dict[str, Bounds]:
     undecided = np.fmax(without_reason(books) - rollbacks.for_good, 0.0)
     nothing = np.zeros(len(books.index))
     return {
-        # No number excludes a rollback, also where the reason is not known.
+        # Nothing excludes that what is missing was rolled back.
         "rolled_back": (rolled_back, rolled_back + missing + undecided),
         "missing": (missing, missing + undecided),
         UNCOMMITTED: (nothing, np.where(rollbacks.over, 0.0, undecided)),
@@ -241,7 +271,7 @@ def duplicate_fate(account: MessageAccount) -> Bounds:
 def lost_to_clients(
     account: MessageAccount, queues: Index[QueueRow]
 ) -> Iterator[tuple[int, str, str, float, float]]:
-    """Yield the clients that lost messages: key of the queue, fate, client, at least and at most how many."""
+    """Yield the clients by which listed queues lost messages: key of the queue, fate, client, at least, at most."""
     for key, clients in account.ring_losses.by_client.items():
         is_listed = queues.positions(np.array([key]))[0] >= 0
         for client, loss in clients.items():

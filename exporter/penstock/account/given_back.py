@@ -1,7 +1,12 @@
-"""Messages that clients took and gave back.
+"""Messages that clients took and gave back: rolled back, or buffered by a consumer as it left.
 
-These are acknowledgements that came to nothing: the broker counts them as attempts. Where it counts none (killed
-clients, AMQP, OpenWire) they are the messages that consumers had buffered when they left.
+A message counts each time that it is given back. The broker counts *attempts* to acknowledge, so what was given back
+are the attempts that came to nothing:
+
+    given back = attempts - (K + E + X + lost) - uncommitted
+
+Where the broker counts no attempt (killed clients, AMQP, OpenWire), they are the messages that consumers had buffered
+when they left. The higher of the two numbers is given back at least.
 """
 
 from dataclasses import dataclass, replace
@@ -22,28 +27,31 @@ CORE = "CORE"
 
 @dataclass(frozen=True, slots=True)
 class GivenBack(RowState):
-    """All columns are by queue. Messages that a ring removes are attempted, too; that shows a poll later."""
+    """Messages given back, at least and at most; all columns are by queue.
+
+    The broker counts an attempt for each message that a ring removes, too; that they were removed shows a poll later.
+    """
 
     BY = By.QUEUE
     STORED_AS = "account_"
     given_back: Column = counter(0.0, outlives=True)
-    """At least so many."""
+    """Messages that were given back, at least."""
     from_rows: Column = counter(0.0, outlives=True)
     """The part that consumers had buffered when they left."""
     paged: Column = counter(0.0, outlives=True)
-    """1 where it has paged: the broker counts fewer attempts for messages of page files."""
+    """1 where the address has paged: the broker counts fewer attempts for messages of page files."""
     vague: Column = counter(0.0, outlives=True)
-    """1 where more may have been given back: a consumer left, is not of Core or beyond the budget, or the agent was
-    away for a time.
+    """1 where more may have been given back than attempts show: a consumer left, is not of Core or beyond the budget,
+    or the agent was away for a time.
     """
     visited: Column = counter(0.0, outlives=True)
     """1 where it had a consumer, or something was settled; else nothing was delivered."""
     attempts: Column = column(saved=False)
-    """Attempts, at the last poll."""
+    """Attempts in all, at the last poll."""
     attempted: Column = column(saved=False)
     """Attempts that neither settled a message nor are open, at most."""
     attempted0: Column = column(saved=False)
-    """The same when they were compared first, less what was given back before."""
+    """`attempted` when the attempts were compared first, less what was given back before: `given_back` is the rest."""
 
     def advance(
         self,
@@ -68,7 +76,7 @@ class GivenBack(RowState):
         before = self.reindexed(facts.queues)
         attempts = Attempts.of(facts, snapshot, books)
         begins = np.isnan(before.attempted0) | facts.set_back
-        # What was given back between the begin of its books and this poll is not known.
+        # Books that began before this poll: what was given back in between is not known.
         is_older = books.since < facts.now
         from_zero = ~facts.set_back & ~is_older & watched
         after = before.with_attempts(attempts, begins, from_zero)
@@ -83,13 +91,14 @@ class GivenBack(RowState):
     def with_attempts(
         self, attempts: "Attempts", begins: Mask, from_zero: Mask
     ) -> "GivenBack":
-        """Return the state with the attempts of this poll that settled nothing.
+        """Return the state with the attempts of this poll that settled nothing, and those from before the comparison.
 
-        from_zero: (queues,) True where no attempt was made before they are compared.
+        begins: (queues,) True where attempts are compared first at this poll. from_zero: (queues,) True where none was
+        made before that.
         """
         at_begin = np.where(from_zero, 0.0 * attempts.in_vain, attempts.in_vain)
         attempted0 = put(self.attempted0, begins, at_begin - self.given_back)
-        # It may have begun with attempts that were ahead of what they settled.
+        # At the begin some attempts may not have settled their messages yet: at rest the lower number is the true one.
         rests = attempts.rest_since(self)
         lowest = np.fmin(attempted0, attempts.in_vain - self.given_back)
         return replace(
@@ -107,13 +116,16 @@ class GivenBack(RowState):
         books: QueueBooks,
         moves: Moves,
     ) -> "GivenBack":
-        """Return the state with what consumers gave back that left since the poll before.
+        """Return the state with what consumers gave back as they left since the poll before.
 
-        buffered: (queues,) messages that these had buffered.
+        It is what they had buffered, less what may have become of it otherwise: held by a transaction in doubt,
+        settled between the last poll and their end, or expired.
+
+        buffered: (queues,) messages that these had buffered at the poll before.
         """
         transactions = snapshot.transactions
         if transactions is None or len(transactions):
-            # A message of such a consumer may be in doubt.
+            # A transaction is prepared, or that is not known: it may hold messages of such a consumer.
             new_unheld = books.unheld[-1] - books.unheld[-2]
             buffered = buffered - np.fmax(or_zero(new_unheld), 0.0)
         settled_unseen = np.fmax(moves.unseen[-1] - moves.unseen[-3], 0.0)
@@ -125,8 +137,7 @@ class GivenBack(RowState):
     def with_paged(
         self, before: "GivenBack", facts: Facts, attempts: "Attempts"
     ) -> "GivenBack":
-        """Return the state with the queues that have paged."""
-        # Fewer attempts than messages that left: some of them were in page files.
+        """Return the state with the queues that have paged: now, or some time, by attempts fewer than what left."""
         has_too_few = attempts.rest_since(before) & (facts.attempts < attempts.left)
         has_paged = (facts.address.paging > 0) | has_too_few
         return replace(self, paged=put(self.paged, has_paged, 1.0))
@@ -145,6 +156,8 @@ class GivenBack(RowState):
     ) -> "GivenBack":
         """Return the state with the queues that had a consumer, or at which something was settled.
 
+        In a queue that may evict, more attempts are no sign of a consumer.
+
         has_left: (queues,) True where a consumer left since the poll before.
         """
         has_consumer = (facts.consumers > 0) | (facts.listed > 0)
@@ -156,9 +169,12 @@ class GivenBack(RowState):
         return replace(self, visited=put(self.visited, is_visited, 1.0))
 
     def with_given_back(self, before: "GivenBack", attempts: "Attempts") -> "GivenBack":
-        """Return the state with what was given back for sure, by rows of consumers or by attempts."""
+        """Return the state with what was given back at least: by rows of consumers or by attempts, the higher number.
+
+        Attempts are read last, so those since the poll before may be ahead of what they settle: only those of the poll
+        before are surely settled, open or given back by now. At rest there are no new ones.
+        """
         rests = attempts.rest_since(before)
-        # Attempts are read last: those of the poll before are all settled, open or given back by now.
         new_attempts = np.where(rests, 0.0, attempts.attempts - before.attempts)
         attempts_before = attempts.unsettled - new_attempts - self.attempted0
         surely = attempts_before - attempts.may_be_open
@@ -167,7 +183,7 @@ class GivenBack(RowState):
         return replace(self, given_back=np.fmax(before.given_back, now))
 
     def pages(self, facts: Facts) -> Mask:
-        """(queues,) True where it has paged, so that the broker counts fewer attempts than it settles."""
+        """(queues,) True where the address has paged, so that the broker counts fewer attempts than it settles."""
         has_paged = self.reindexed(facts.queues).paged > 0
         return np.asarray(has_paged | (facts.address.paging > 0))
 
@@ -184,12 +200,12 @@ class GivenBack(RowState):
 class Attempts:
     """The attempts to acknowledge of one poll, by queue.
 
-    attempts: all; NaN where they are not read, or consumers are beyond the budget.
+    attempts: all of them; NaN where they are not read, or consumers are beyond the budget.
     left: messages that were settled, expired or killed.
     unsettled: attempts that settled no message.
-    in_vain: those of them that are not open with a consumer, at most.
-    may_be_open: attempts that are open, at most, and messages that may still turn out to be removed.
-    rests: True where nothing came or left.
+    in_vain: the part of `unsettled` that is not open with a consumer, at most.
+    may_be_open: the part of `unsettled`, at most, that a consumer may still settle, or that a ring may have removed.
+    rests: True where nothing came or left since the poll before.
     """
 
     attempts: Column
@@ -207,7 +223,7 @@ class Attempts:
         if is_read and not hides_consumers(snapshot):
             attempts = facts.attempts
         rests = is_at_rest(facts)
-        # These messages came between the two reads, but at rest they have no holder.
+        # Under load unheld messages may be on their way between two reads; at rest they have no holder: in doubt.
         held_by_none = np.fmax(or_zero(books.unheld[-1]), 0.0)
         unsettled = attempts - left - or_zero(books.lost)
         not_open = unsettled - facts.uncommitted

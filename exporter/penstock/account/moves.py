@@ -182,7 +182,7 @@ class Moves(RowState):
         )
 
     def with_booked(self, poll: "MovePoll", sure: Column) -> "Moves":
-        """Return the moves with what may have been moved at this poll: unseen and not accounted for, if as much arrived.
+        """Return the moves with what may have been moved: unseen and not accounted for, if as much has arrived.
 
         The arrivals are those of several polls, as addresses are read before their queues: `fresh` has been explained
         by as many of them already. While too much came back from consumers (`doubt`), all that was settled may have

@@ -1,6 +1,9 @@
 """Who made a ring lose messages: those that arrive at a full ring, or the consumers that give back what has no room.
 
-A loss is sure when two polls have seen it; it is held against what happened in the interval that it fell into.
+A ring evicts the oldest message when it has more ready ones than its limit; messages in delivery do not count, until a
+consumer leaves or rolls back and they are ready again. A loss is sure only when a second poll has seen it
+(`QueueBooks.lost`). So it fell into the *interval* between the two polls before, and is held against what happened
+there: how many messages arrived, and which consumers gave back how many.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +23,7 @@ from penstock.observation.facts import Facts, Seen, or_zero
 
 
 class Loss(NamedTuple):
-    """Messages that a ring lost by a client, at least and at most. sure: those since the broker's start."""
+    """Messages that a ring lost by a client, at least and at most; sure: `least` since the broker's start."""
 
     least: float = 0.0
     most: float = 0.0
@@ -35,9 +38,9 @@ class Loss(NamedTuple):
 
 
 Moved = tuple[Keys, NDArray[np.object_]]
-"""Consumers that went or rolled back: the keys of their queues, and their rows."""
+"""Consumers that left or rolled back: the keys of their queues, and their rows."""
 Culprits = Mapping[int, Mapping[str, Loss]]
-"""By the key of a queue and the name of a client."""
+"""Losses by the key of a queue and the name of the client that caused them."""
 
 MOST_NAMES = 500
 """Clients of a broker that are kept by name; losses by others are in the sums only."""
@@ -55,8 +58,9 @@ class RingLosses(RowState):
     least: Column = counter(outlives=True)
     """Messages that were lost by consumers, at least."""
     most: Column = counter(outlives=True)
-    """The same, at most."""
+    """Messages that were lost by consumers, at most."""
     lost: Column = counter(outlives=True)
+    """`QueueBooks.lost` at the last poll, where it was known."""
     by_consumers: Column = counter(stored_as="ledger_by_consumers")
     """`least` since the broker's start."""
     grew: Column = column(0.0, saved=False)
@@ -74,6 +78,7 @@ class RingLosses(RowState):
     returned: Column = column(saved=False)
     """Messages that consumers gave back in that interval."""
     ready: Column = column(saved=False)
+    """Messages that are ready at this poll, at the end of that interval."""
     ready_before: Column = column(saved=False)
     """Messages that were ready when that interval began."""
     movers: Mask = mask(saved=False)
@@ -111,24 +116,25 @@ class RingLosses(RowState):
         return losses.with_sessions(facts, seen, snapshot)
 
     def with_late(self, movements: "Movements", is_known: Mask) -> "RingLosses":
-        """Return an interval with the consumers that may have left at its end.
+        """Return the interval of the losses of this poll: that of the last poll, with consumers that left at its end.
 
-        Consumers are listed before their queues: one that leaves in between is missing one poll later.
+        Consumers are listed before their queues: one that leaves in between was still listed by the last poll, and is
+        missing at this one. Which of the two it was is not known, so all that are missing now count for it.
         """
-        left = movements.has_left & is_known
-        if not left.any():
+        has_left = movements.has_left & is_known
+        if not has_left.any():
             return self
         late_keys, late_rows = movements.consumers
-        is_of_these = left[self.index.positions(late_keys)]
+        is_of_these = has_left[self.index.positions(late_keys)]
         keys, rows = self.moved
         consumers = (
             np.append(keys, late_keys[is_of_these]),
             np.append(rows, late_rows[is_of_these]),
         )
-        returned = np.where(left, movements.returned, 0.0)
+        returned = np.where(has_left, movements.returned, 0.0)
         return replace(
             self,
-            movers=self.movers | left,
+            movers=self.movers | has_left,
             returned=or_zero(self.returned) + returned,
             moved=consumers,
         )
@@ -136,7 +142,10 @@ class RingLosses(RowState):
     def with_growth(
         self, grew: Column, interval: "RingLosses", ring: Column
     ) -> "RingLosses":
-        """Return the losses with those of this poll: messages that were lost in the interval."""
+        """Return the losses with those that this poll confirms: `grew` messages, lost in the interval.
+
+        ring: (queues,) the limit of the ring.
+        """
         low, high = shares(grew, interval, ring)
         # Without a poll before the interval it is not known which consumers came and went in it.
         is_unseen = np.isnan(interval.ready_before)
@@ -145,7 +154,7 @@ class RingLosses(RowState):
         return replace(self, grew=grew, low=low, high=high)
 
     def with_sums(self, books: QueueBooks, loses: Mask) -> "RingLosses":
-        """Return the losses with those of this poll added up."""
+        """Return the losses with those of this poll added to the sums. loses: (queues,) True where a ring may lose."""
         low = self.low
         high = self.high
         has_lost = high > 0
@@ -182,7 +191,7 @@ class RingLosses(RowState):
     def with_clients(
         self, interval: "RingLosses", facts: Facts, loses: Mask
     ) -> "RingLosses":
-        """Return the losses with those of each client. interval: in which these losses happened."""
+        """Return the losses with those of each client. interval: that into which the losses of this poll fell."""
         queues = facts.queues
         names = names_of(interval.moved, queues.keys[self.high > 0])
         by_client = booked(self.by_client, interval, names, self.low, self.high)
@@ -196,7 +205,10 @@ class RingLosses(RowState):
     def with_sessions(
         self, facts: Facts, seen: Seen, snapshot: Snapshot
     ) -> "RingLosses":
-        """Return the losses with whether some consumers were never listed at this poll."""
+        """Return the losses with `unlisted`: whether consumers may have come and gone since the last poll unlisted.
+
+        They did if the broker made more sessions than new consumers and producers show.
+        """
         broker = snapshot.broker
         sessions = np.nan if broker is None else broker.sessions_made
         made = sessions - self.sessions
@@ -214,7 +226,7 @@ class RingLosses(RowState):
         )
 
     def with_growth_of(self, before: "RingLosses") -> "RingLosses":
-        """Return the losses with what grew at the poll before, as if it had grown at this one."""
+        """Return the losses with what grew at the poll `before`, as if it had grown at this one."""
         past = before.reindexed(self.index)
         return replace(
             self,
@@ -224,6 +236,7 @@ class RingLosses(RowState):
         )
 
     def begun_anew(self) -> "RingLosses":
+        """Return the losses for another process of the broker: the sums stay, but none is of this process."""
         every_queue = np.ones(len(self.index), np.bool_)
         by_client = beginning(self.by_client, self.index, every_queue)
         after = super(RingLosses, self).begun_anew()
@@ -234,9 +247,9 @@ class RingLosses(RowState):
 class Movements:
     """Consumers that joined, left or rolled back since the poll before.
 
-    has_left: (queues,) True where one left or rolled back.
-    has_moved: (queues,) True where one did so, or joined.
-    returned: (queues,) messages that they gave back; infinite where it is not known.
+    has_left: (queues,) True where a consumer left or rolled back.
+    has_moved: (queues,) True where a consumer did so, or joined.
+    returned: (queues,) messages that those gave back; infinite where it is not known.
     consumers: those that left or rolled back, of queues that lose.
     """
 
@@ -264,10 +277,13 @@ class Movements:
 
 
 def shares(grew: Column, interval: RingLosses, ring: Column) -> tuple[Column, Column]:
-    """(queues,) Messages that were lost by consumers in an interval, at least and at most.
+    """Return two columns by queue: messages that were lost by consumers in an interval, at least and at most.
 
-    An arrival evicts at most one message, and none while there is room. A consumer that left may have been given what
-    was ready or came meanwhile, and so may one that was never listed.
+    An arrival evicts at most one message, and none while there is room: what arrivals cannot have evicted was lost by
+    consumers. At most it is all that these gave back. A consumer that left may have been given what was ready or came
+    meanwhile, and so may one that was never listed.
+
+    grew: (queues,) messages that were lost in the interval. ring: (queues,) the limit of the ring.
     """
     ready = or_zero(interval.ready_before)
     returned = or_zero(interval.returned)
@@ -284,13 +300,14 @@ def moved_from(facts: Facts, seen: Seen, loses: Mask, rolled_back: Column) -> Mo
     """Return the consumers of queues that lose which left or rolled back."""
     consumer = facts.consumer
     missing = consumer.gone
-    # The last element is for consumers of unknown queues: position -1.
-    has_left = np.append(loses, np.False_)[missing.queue]
-    left_rows = seen.consumers.index.rows[missing.at[has_left]]
-    returning = consumer.of(loses & (rolled_back > 0))
-    returning = returning[consumer.d_left[returning] > 0]
-    queues = np.append(missing.queue[has_left], consumer.queue[returning])
-    rows = np.append(left_rows, consumer.index.rows[returning])
+    # The element more at the end is for consumers of unknown queues: position -1.
+    of_losing = np.append(loses, np.False_)[missing.queue]
+    left_rows = seen.consumers.index.rows[missing.at[of_losing]]
+    # Of the consumers that stayed, any whose buffer got smaller may have rolled back.
+    suspects = consumer.of(loses & (rolled_back > 0))
+    suspects = suspects[consumer.d_left[suspects] > 0]
+    queues = np.append(missing.queue[of_losing], consumer.queue[suspects])
+    rows = np.append(left_rows, consumer.index.rows[suspects])
     return facts.queues.keys[queues], rows
 
 
@@ -305,7 +322,7 @@ def names_of(moved: Moved, queues: Keys) -> dict[int, dict[str, str]]:
 
 
 def listed(names: "Names", queues: Index[QueueRow]) -> "Names":
-    """Return the names of the queues that are listed."""
+    """Return the names for those queues that are listed."""
     is_listed = queues.positions(np.array([*names], np.int64)) >= 0
     return {key: names[key] for key in compress(names, is_listed)}
 
@@ -329,15 +346,19 @@ def sessions_seen(
 
 
 def of_sessions(rows: Index[ConsumerRow] | Index[ProducerRow]) -> Column:
-    """(rows,) A number for the session of each."""
+    """(rows,) A number for the session of each consumer or producer: equal for equal sessions."""
     return rows.column("session", lambda row: float(hash(row.session)))
 
 
 def beginning(before: Culprits, queues: Index[QueueRow], begin: Mask) -> Culprits:
-    """Return the losses with nothing sure for queues that count from 0 on, also for those that are not listed."""
+    """Return the losses with nothing `sure` for queues whose ring counts from 0 on, and for those that are not listed.
+
+    begin: (queues,) True where it counts from 0 on.
+    """
     if not before:
         return before
     positions = queues.positions(np.array([*before], np.int64))
+    # The element more at the end is for queues that are not listed: position -1.
     begins = np.append(begin, np.True_)[positions]
     unsure = {
         key: {name: loss._replace(sure=0.0) for name, loss in before[key].items()}
@@ -354,7 +375,9 @@ def booked(
 ) -> Culprits:
     """Return the losses of each client with those of an interval.
 
-    One client that moved gets all. Of several, none is sure to have lost any.
+    If a single client moved, all are by it. Of several, each may have caused all, and none surely caused any.
+
+    moved: the clients that moved, by queue. low, high: (queues,) messages that were lost by consumers.
     """
     if not moved:
         return before
@@ -374,7 +397,7 @@ def booked(
 def of_listed(
     before: Culprits, queues: Index[QueueRow]
 ) -> dict[int, Mapping[str, Loss]]:
-    """Return the losses of the queues that are listed."""
+    """Return the losses for those queues that are listed."""
     is_listed = queues.positions(np.array([*before], np.int64)) >= 0
     return {key: before[key] for key in compress(before, is_listed)}
 
@@ -382,7 +405,10 @@ def of_listed(
 def with_loss(
     before: Mapping[str, Loss], names: Iterable[str], loss: Loss, room: int
 ) -> dict[str, Loss]:
-    """Return the losses of clients with one more for each of these names, of which at most `room` are new."""
+    """Return the losses of the clients of a queue, with `loss` added for each of these names.
+
+    Of names without a loss so far, only the first `room` are added.
+    """
     losses = {**before}
     most = len(before) + room
     for name in names:
@@ -392,7 +418,10 @@ def with_loss(
 
 
 def with_holders(before: Culprits, facts: Facts, loses: Mask) -> Culprits:
-    """Return the losses with the clients that buffer more than their ring has room for: these count from 0 on."""
+    """Return the losses with a loss of 0 for clients of rings that have no room for all that clients buffer.
+
+    Each of these makes its ring lose when it leaves: by then it has a number that can rise.
+    """
     room = MOST_NAMES - sum(map(len, before.values()))
     overfull = facts.messages - facts.scheduled > facts.ring
     consumer = facts.consumer
