@@ -92,8 +92,8 @@ def queue_fates(account: MessageAccount, queues: Table[QueueRow]) -> dict[str, B
 def polled_fates(account: MessageAccount, queues: Table[QueueRow]) -> dict[str, Bounds]:
     """Return the bounds of each fate without what came and left unseen as the broker went down.
 
-    Two pairs share a counter: acknowledged and moved (K), dead-lettered and purged (X). Of each pair the most of the one
-    is the counter less the least of the other.
+    Two pairs share a counter: acknowledged and moved (K), dead-lettered and purged (X). The most of the one is the
+    counter less the least of the other.
     """
     books = account.books
     letters = account.dead_letters

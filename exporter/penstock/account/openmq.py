@@ -1,4 +1,8 @@
-"""`OpenmqAccount`: the account of an OpenMQ broker, continued from poll to poll."""
+"""`OpenmqAccount`: the account of an OpenMQ broker, continued from poll to poll.
+
+Its books are by *destination*, a queue or a topic; a subscription is a queue in the tables, but has no books of its
+own. `openmq_books` explains the sums, `openmq_booking` the reasons, `openmq_arrivals` the dead letters.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -73,7 +77,7 @@ class OpenmqAccount:
     unclaimed: float = 0.0
     """Dead letters of the last poll without a known source."""
     hidden: int = 0
-    """For so many polls yet, dead letters may be of destinations that are not listed."""
+    """For so many more polls, dead letters may be from destinations that are no longer listed."""
     arrivals: DeadLetterArrivals = field(default_factory=DeadLetterArrivals)
     """The dead letters against what may explain them."""
     window: Window = field(default_factory=Window)
@@ -172,7 +176,10 @@ class OpenmqAccount:
         return replace(self, topics=topics, sent=sent)
 
     def _hidden_after(self, polled: "Polled", *, is_whole: bool) -> int:
-        """Return for how many polls dead letters may be of destinations that are not listed."""
+        """Return for how many polls dead letters may be from destinations that are not listed.
+
+        One with messages is gone, or a budget hides some: its letters may arrive as long as X rests on polls before.
+        """
         queue_gone = gone_with_some(self.queues, polled.queues)
         topic_gone = gone_with_some(self.topics, polled.topics)
         if queue_gone or topic_gone or not is_whole:
@@ -182,7 +189,10 @@ class OpenmqAccount:
     def with_reasons(
         self, polled: "Polled", facts: Facts, snapshot: Snapshot
     ) -> "OpenmqAccount":
-        """Return the account with the reasons for which messages left at this poll."""
+        """Return the account with the reasons for which messages left at this poll.
+
+        Dead letters come first, for queues and topics together: they share one dead message queue.
+        """
         explanations = self.queues.explanations(polled.queues, facts.now)
         explanations += self.topics.explanations(polled.topics, facts.now)
         letters = float(self.queues.d_came[polled.queues.is_dead].sum())
@@ -230,7 +240,10 @@ class OpenmqAccount:
         )
 
     def _unclaimed_after(self, dead: DeadLetterPoll, claimed: float) -> float:
-        """Return how many dead letters of this poll have no known source. claimed: those that have one."""
+        """Return how many dead letters of this poll have no known source; the next poll may show it.
+
+        claimed: letters of this poll and the one before that surely came from some destination.
+        """
         if not self.watched:
             return 0.0
         left_over = max(dead.arrived + dead.unclaimed - claimed, 0.0)
@@ -271,7 +284,7 @@ class OpenmqAccount:
         }
 
     def _went_on(self, variable: int, constants: Constants, interval: float) -> Mask:
-        """(queues,) True where the variable of the window rose again and again."""
+        """(queues,) True where a variable of the window rose at several polls, as a condition needs it."""
         return persistent(
             self.window, variable, self.window.sum(variable), constants, interval
         )
@@ -284,7 +297,10 @@ class OpenmqAccount:
 def with_returned(
     books: BooksT, unlisted: UnlistedRows, listed: Index[Any], now: float
 ) -> tuple[BooksT, UnlistedRows]:
-    """Return the books with destinations that are listed again, and the books of those that are not listed."""
+    """Return the books with destinations that are listed again, and the books of those that are not listed.
+
+    books, unlisted: of the poll before. listed: the destinations of this poll. now: by the broker's clock.
+    """
     kept = unlisted.after({BOOKS: books}, books.index, listed)
     returning = unlisted.returning(listed, books.index)
     if not len(returning):
@@ -297,7 +313,7 @@ def with_returned(
 
 
 def gone_with_some(before: DestinationBooks, polled: DestinationPoll) -> bool:
-    """Return whether a destination that is no longer there had messages, or may have had some."""
+    """Return whether a destination is gone that had messages, or may have had some as its content is not known."""
     is_gone = polled.index.positions(before.index.keys) < 0
     had_messages = ~np.isnan(before.opening) & (before.content != 0)
     return bool((is_gone & had_messages).any())
@@ -306,13 +322,17 @@ def gone_with_some(before: DestinationBooks, polled: DestinationPoll) -> bool:
 def polled_queues(
     facts: Facts, reported: OpenmqFacts, snapshot: Snapshot
 ) -> DestinationPoll:
-    """Return the numbers of the queues. Subscriptions are no destinations: their numbers are NaN."""
+    """Return the numbers of the queues. Subscriptions are no destinations: their numbers are NaN.
+
+    The content is the message count and what is uncommitted; NaN where neither could be read.
+    """
     queues = snapshot.queues
     assert queues is not None  # noqa: S101 - there are facts of them
     is_destination = reported.balanced
     uncommitted = queues["uncommitted"]
     is_depth_read = (queues["exact"] != 0) | ~np.isnan(uncommitted)
     content = queues["messages"] + or_zero(uncommitted)
+    # Neither that expired messages are dead-lettered is known, nor that they are discarded.
     no_settings = ~(reported.dead_letters | reported.discards_silently)
     is_dead = facts.queues.column("dead messages", is_dead_message_queue)
     takes_any = facts.of_queue(~facts.consumer.selective) > 0
@@ -353,26 +373,29 @@ def is_dead_message_queue(row: QueueRow) -> bool:
 
 
 def released_by_consumers(facts: Facts) -> Column:
-    """(queues,) Messages that its consumers have let go of since the poll before."""
+    """(queues,) Messages that the queue's consumers have released since the poll before: they buffer them no longer."""
     released = or_zero(facts.consumer.d_left)
     return facts.of_queue(np.fmax(released, 0.0))
 
 
 def removed_but_buffered(facts: Facts, reported: OpenmqFacts) -> Column:
-    """(queues,) Messages that consumers buffer although the limit has removed them."""
+    """(queues,) Messages that consumers buffer although the limit has removed them: buffered less in delivery."""
     surplus = np.fmax(or_zero(facts.held - facts.delivering), 0.0)
     return np.where(reported.removes, surplus, 0.0)
 
 
 def lost_consumer(facts: Facts) -> Mask:
-    """(queues,) True where a consumer is there no longer."""
+    """(queues,) True where a consumer has left since the poll before."""
     queues = facts.consumer.gone.queue
     counts = np.bincount(queues[queues >= 0], minlength=len(facts.queues))
     return np.asarray(counts > 0)
 
 
 def left_between_reads(facts: Facts, snapshot: Snapshot) -> Column:
-    """(queues,) Messages that left between the read of the queue and that of its consumers, at most, by its pace."""
+    """(queues,) Messages, at most, that left between the read of the queue and that of its consumers.
+
+    They are the share of the settled messages that falls into that time, at up to `SPREAD` times the mean rate.
+    """
     seconds = SPREAD * seconds_between(snapshot, "queues", "consumers")
     share = seconds / max(facts.interval, MIN_INTERVAL)
     return or_zero(facts.d_settled) * share
@@ -391,13 +414,17 @@ def polled_topics(
 ) -> tuple[DestinationPoll, Positions]:
     """Return the numbers of the topics, and their positions among the addresses.
 
-    What its subscriptions let go of is not comparable with what left a topic. before: topics of the last poll.
+    What its subscriptions release is not comparable with what left a topic: a message leaves with the last one of them.
+    So nothing is conclusive there: `moved` is True for all.
+
+    before: the topics of the last poll.
     """
     positions = np.flatnonzero(addresses["topic"] > 0)
     index = topic_index(addresses, positions, before)
     size = len(positions)
 
     def of(name: str) -> Column:
+        """(topics,) A column of the addresses; NaN where the table has none of this name."""
         return (
             addresses[name][positions] if name in addresses else np.full(size, np.nan)
         )
@@ -451,6 +478,7 @@ def topic_index(
 def nearly_full(
     messages: Column, limit: Column, size: Column, limit_bytes: Column
 ) -> Mask:
+    """(destinations,) True where messages or their bytes come near the limit; False for a limit that is NaN."""
     return (messages >= NEARLY_FULL * limit) | (size >= NEARLY_FULL * limit_bytes)
 
 
@@ -464,11 +492,11 @@ LOST = (
     "unwanted",
     UNACKNOWLEDGED,
 )
-"""Without a client that handled them; as far as is known."""
+"""Fates of messages that no client handled, as far as is known."""
 
 
 def queue_fates(account: OpenmqAccount, queues: Table[QueueRow]) -> dict[str, Bounds]:
-    """Return the fates by the queues; for a subscription only what its consumers acknowledged is known."""
+    """Return the bounds of each fate by queue; for a subscription only what its consumers acknowledged is known."""
     fates = account.queues.bounds()
     is_destination = ~np.isnan(account.queues.opening)
     least, most = fates["acknowledged"]
@@ -481,9 +509,9 @@ def queue_fates(account: OpenmqAccount, queues: Table[QueueRow]) -> dict[str, Bo
 
 
 def topic_fates(account: OpenmqAccount) -> dict[str, Bounds]:
-    """Return the fates by the topics.
+    """Return the bounds of each fate by topic.
 
-    A message that left a topic was acknowledged by all, or only its last subscription still had it.
+    A message that left a topic was acknowledged by all its subscriptions, or only the last of these still had it.
     """
     topics = account.topics
     most_unwanted = np.where(topics.partly, np.inf, topics.unwanted)
@@ -498,7 +526,7 @@ def lost(fates: dict[str, Bounds]) -> Column:
 
 
 def possibly_lost(fates: dict[str, Bounds]) -> Mask:
-    """(rows,) True where a message may have gone that no client has handled."""
+    """(rows,) True where a message may be gone that no client has handled."""
     is_possible = [fates[name][1] > 0 for name in LOST if name in fates]
     possible: Mask = np.any(is_possible, axis=0)
     return possible

@@ -1,6 +1,8 @@
 """For which reasons messages left OpenMQ destinations at one poll, or never were in them.
 
-Letters as in `openmq_books`: I came, O left, R were let go of by consumers, X never was in the destination.
+The words are those of `openmq_books`: I came, O left, R was released by consumers, O - R left *alone*, X is *apart* and
+never was in the destination. *Letters* are dead letters. Each number of messages is a `Range`: at least what is proven,
+at most what is possible.
 """
 
 from dataclasses import dataclass, replace
@@ -41,12 +43,12 @@ def booked(
 
 
 def with_reasons(books: BooksT, booking: "Booking") -> BooksT:
-    """Return the books with the sums by reason; what is neither of these was acknowledged."""
+    """Return the books with the sums by reason; what left for none of these reasons was acknowledged, at least."""
     reasons = booking.reasons
     lows = np.stack([reasons[name].least for name in REASONS])
     highs = np.stack([reasons[name].most for name in REASONS])
     low = books.low + lows
-    # What is sure now was possible before.
+    # What is sure at this poll may have been possible before: then it is no longer in the rest that is possible.
     more = np.fmax(books.more + highs - lows, 0.0)
     left_otherwise = (low + more)[list(OF_GONE)].sum(axis=0)
     unsure = booking.undecided + books.seen_alone + booking.letters_to_come
@@ -101,7 +103,7 @@ class Booking:
 
     @cached_property
     def reasons(self) -> dict[str, Range]:
-        """Messages of this poll by each of `REASONS`."""
+        """Messages that left, or never came in, at this poll for each of `REASONS`."""
         return {
             "removed": self.removed,
             "dead_lettered": Range(self.dead_lettered.least, self.possible_letters),
@@ -116,7 +118,7 @@ class Booking:
 
     @cached_property
     def own_letters(self) -> float:
-        """How many dead letters are surely of these destinations."""
+        """How many dead letters surely came from these destinations, all together."""
         surely = self.expired.least + self.removed.least + self.dead_lettered.least
         return float(np.where(self.polled.dead_letters, surely, 0.0).sum())
 
@@ -144,13 +146,17 @@ class Booking:
 
     @cached_property
     def is_purged(self) -> Mask:
-        """(destinations,) True where all that was ready left at once."""
+        """(destinations,) True where all that was ready left alone at once, as by an operator's purge.
+
+        Neither a sender that rolled back nor a consumer that no poll saw can have done it.
+        """
         alone = self.alone
         ready_before = self.books.ready
+        # Consumers may have taken the other half meanwhile.
         most_left = alone >= np.fmax(MARGIN, 0.5 * ready_before)
         was_filled = ready_before > 0
         is_emptied = self.polled.ready <= self.books.d_came
-        # Where consumers come and go one that no poll saw may have taken all.
+        # Where consumers come and go, one that no poll saw may have taken all.
         stays = self.now - self.books.moved_at > SHORT_LIVED
         has_no_unseen_consumer = (self.polled.consumers > 0) | stays
         left_at_once = most_left & was_filled & is_emptied
@@ -158,7 +164,7 @@ class Booking:
 
     @cached_property
     def is_plain(self) -> Mask:
-        """(destinations,) True where neither senders nor an operator may have taken messages out.
+        """(destinations,) True where messages that left alone were neither rolled back nor purged.
 
         What leaves the dead message queue unread has a bound of its own.
         """
@@ -173,7 +179,7 @@ class Booking:
 
     @cached_property
     def alone(self) -> Column:
-        """(destinations,) Messages that left without an acknowledgement, where no limit removes."""
+        """(destinations,) Messages that left alone; 0 where a limit removes, as these are `removed`."""
         return np.where(self.is_limited, 0.0, self.books.left_alone)
 
     @cached_property
@@ -189,12 +195,16 @@ class Booking:
 
     @cached_property
     def settled_unseen(self) -> Column:
-        """(destinations,) Messages of `rest` that clients settled and no poll saw."""
+        """(destinations,) Messages of `rest` that clients settled and no poll saw: neither rolled back nor purged."""
         return np.where(self.has_open_sends | self.is_purged, 0.0, self.rest)
 
     @cached_property
     def removed(self) -> Range:
-        """Messages that a limit removed; a client may buffer some of these, and process them all the same."""
+        """Messages that a limit removed; a client may buffer some of these, and process them all the same.
+
+        At least: what left alone while the destination was full. At most: all that left, but if what is removed is
+        dead-lettered, no more than dead letters arrived.
+        """
         left = self.books.d_gone
         surely = self.is_limited & ~self.polled.is_dead & ~self.has_open_sends
         least = np.where(surely, self.books.left_alone, 0.0)
@@ -207,6 +217,7 @@ class Booking:
 
     @cached_property
     def rolled_back(self) -> Range:
+        """Messages that senders rolled back, while some had open sends: they had been counted as they came."""
         surely = self.has_open_sends & self.no_unseen_client
         return Range(
             np.where(surely, self.rest, 0.0),
@@ -225,19 +236,22 @@ class Booking:
 
     @cached_property
     def undecided(self) -> Column:
-        """(destinations,) Messages that left before it is known whether expired ones go anywhere."""
+        """(destinations,) All that left while the settings are not known: it may have expired without a trace."""
         is_unset = self.polled.unset & ~self.polled.is_dead
         return np.where(is_unset, self.books.undecided + self.books.d_gone, 0.0)
 
     @cached_property
     def untraced(self) -> Column:
-        """(destinations,) Messages that left and whose expiry would leave no trace."""
+        """(destinations,) All that left where expired messages go nowhere: any may have expired without a trace."""
         is_silent = self.polled.silent & ~self.polled.is_dead
         return np.where(is_silent, self.books.undecided + self.books.d_gone, 0.0)
 
     @cached_property
     def unacknowledged(self) -> Range:
-        """Messages that left alone, for none of the other reasons."""
+        """Messages that left alone, for none of the other reasons: no consumer acknowledged them.
+
+        At most also what left while consumers joined and left, one of which may have acknowledged it.
+        """
         surely = self.is_plain & self.books.surely_alone(self.now)
         most = np.where(self.is_plain, self.alone, 0.0) - self.proven_letters
         unseen = np.where(self.polled.is_dead, 0.0, self.books.left_unseen)
@@ -247,11 +261,11 @@ class Booking:
 
     @cached_property
     def sources(self) -> Range:
-        """Messages that it may have sent to the dead message queue, by its own numbers."""
+        """Letters that each destination may have sent to the dead message queue, by its own numbers."""
         return self.books.sources(self.polled)
 
     def letters_of(self, arrived: float) -> Column:
-        """(destinations,) How many of the dead letters that arrived are its own, if others sent as many as they can."""
+        """(destinations,) How many of the letters that arrived are its own at least: if others sent all that they can."""
         of_others = self.dead.high - self.sources.most
         least = self.sources.least
         most = np.fmax(least, self.sources.most)
@@ -259,37 +273,43 @@ class Booking:
 
     @cached_property
     def least_letters(self) -> Column:
-        """(destinations,) Dead letters of the poll before that are surely its own: since then all have been read."""
+        """(destinations,) Letters of the poll before that are surely its own: since then all destinations were read."""
         return self.letters_of(self.dead.unclaimed)
 
     @cached_property
     def not_of_others(self) -> Column:
-        """(destinations,) Dead letters of this poll that no other destination surely sent."""
+        """(destinations,) Letters of this poll that may be its own: all but those that others surely sent."""
         of_others = self.dead.low - self.sources.least
         return self.dead.arrived - of_others
 
     @cached_property
     def most_letters(self) -> Column:
-        """(destinations,) Dead letters of this poll and the one before that may be its own."""
+        """(destinations,) Letters of this poll and the one before that may be its own, within its own numbers."""
         of_others = self.dead.low - self.sources.least
         arrived = self.dead.arrived + self.dead.unclaimed
         least = self.least_letters
         return np.clip(arrived - of_others, least, np.fmax(least, self.sources.most))
 
     def letters_that_left(self, letters: Column) -> Column:
-        """(destinations,) Those of its dead letters that had been in it; 0 where its limit may have removed them."""
+        """(destinations,) Those of its dead letters that had been in it, and did not expire on arrival.
+
+        It is 0 where its limit may have removed them: those are `removed`. letters: (destinations,) its dead letters.
+        """
         left = np.clip(letters - self.books.d_apart, 0.0, self.left_lately)
         return np.where(self.may_be_limited, 0.0, left)
 
     @cached_property
     def letters_now(self) -> Column:
-        """(destinations,) Dead letters of this poll that had been in it, as far as it is known how many arrived."""
+        """(destinations,) Letters of this poll that had been in it, at least; 0 if it is not known how many arrived."""
         arrived = self.dead.arrived if np.isfinite(self.dead.arrived) else 0.0
         return self.letters_that_left(self.letters_of(arrived))
 
     @cached_property
     def has_sent_letters(self) -> Mask:
-        """(destinations,) True where it has sent dead letters, at this poll or before."""
+        """(destinations,) True where it has sent dead letters, at this poll or before; at this one it may only seem so.
+
+        Letters arrived, and messages left alone that neither a sender nor an operator took.
+        """
         surely = self.letters_that_left(self.least_letters) > 0
         left_alone = (self.alone > 0) & ~self.has_open_sends & ~self.is_purged
         may_have = self.polled.dead_letters & left_alone & (self.dead.arrived > 0)
@@ -297,7 +317,10 @@ class Booking:
 
     @cached_property
     def dead_lettered(self) -> Range:
-        """Messages that left and became dead letters."""
+        """Messages that left and became dead letters.
+
+        More than those of this poll are possible only where letters were sent before and no limit removes.
+        """
         least = self.letters_that_left(self.least_letters)
         may_be_more = self.has_sent_letters & ~self.is_limited
         possible = np.fmin(self.books.d_gone, self.most_letters)
@@ -306,15 +329,18 @@ class Booking:
 
     @cached_property
     def proven_letters(self) -> Column:
-        """(destinations,) Dead letters that left alone at this poll or before: a dead letter shows a poll later."""
+        """(destinations,) Letters for which a message left alone, at this poll or the one before.
+
+        A letter may show a poll later than its message.
+        """
         letters = self.dead_lettered.least + self.books.dead_early[0]
         return np.fmin(letters, self.alone + self.books.alone_before)
 
     @cached_property
     def letters_of_next_poll(self) -> Matrix:
-        """(2, destinations) Dead letters, at least and at most, that explain no message yet.
+        """(2, destinations) Letters, at least and at most, that have no message that left alone yet.
 
-        Each explains one message that left alone, perhaps one of the next poll.
+        Its message may be one that only the next poll shows for sure: so no more than `seen_alone`.
         """
         early_least, early_most = self.books.dead_early
         least = self.dead_lettered.least + early_least - self.proven_letters
@@ -323,7 +349,10 @@ class Booking:
 
     @cached_property
     def out_of_buffers(self) -> Matching:
-        """The messages that left, against the dead letters that may have come out of the buffers of clients."""
+        """The messages that left, matched with the letters that may have come out of the buffers of clients.
+
+        Clients release a message that expires in their buffer as one that they acknowledged.
+        """
         left = self.books.d_gone
         nothing = np.zeros_like(left)
         before = Matching(
@@ -338,14 +367,14 @@ class Booking:
 
     @cached_property
     def possible_letters(self) -> Column:
-        """(destinations,) Dead letters, at most, with those out of the buffers of clients."""
+        """(destinations,) Messages that became dead letters, at most, with those out of the buffers of clients."""
         most = self.dead_lettered.most
         with_buffered = np.fmax(most, self.out_of_buffers.matched)
         return np.where(self.may_be_limited, most, with_buffered)
 
     @cached_property
     def letters_to_come(self) -> Column:
-        """(destinations,) Messages that left, and may arrive as dead letters at the next poll."""
+        """(destinations,) Messages that left, and may arrive as letters out of buffers at the next poll, at most."""
         left_late = np.ceil(self.books.d_gone * self.dead.share_late)
         waiting = np.fmin(self.out_of_buffers.messages, left_late)
         return np.where(self.may_be_limited, 0.0, waiting)
@@ -354,7 +383,7 @@ class Booking:
 
     @cached_property
     def may_be_too_large(self) -> Mask:
-        """(destinations,) True where a message of the last two polls may have been larger than it takes."""
+        """(destinations,) True where a message of the last two polls may have been larger than the destination takes."""
         bytes_before = self.books.bytes_in[0]
         return self.books.most_too_large(self.polled, bytes_before) > 0
 
@@ -371,16 +400,20 @@ class Booking:
 
     @cached_property
     def is_rejected(self) -> Mask:
-        """(destinations,) True where only its limit can have refused messages."""
+        """(destinations,) True where only its limit can have refused messages: it does, or nothing else may have."""
         no_other_reason = ~self.may_be_too_large & ~self.limit_may_refuse
         return self.limit_refuses | no_other_reason
 
     @cached_property
     def expired(self) -> Range:
-        """Messages that had expired as they came."""
+        """Messages that had expired when they came.
+
+        At most: the letters that may be its own; or all that is apart, where expired ones leave no trace or the depth
+        is not read at each poll. At least: letters of its own that are more than left lately; or all, where nothing
+        can have refused a message.
+        """
         books = self.books
         apart = books.d_apart
-        # Without a trace any of them may have expired; else no more than there are dead letters.
         is_hidden = books.hides_expired(self.polled) & ~self.limit_refuses
         letters = np.clip(self.not_of_others + books.other_dead, 0.0, apart)
         most = np.where(is_hidden, apart, letters)
@@ -394,7 +427,7 @@ class Booking:
 
     @cached_property
     def refused(self) -> Range:
-        """Messages that were refused: the rest of those that never were in it."""
+        """Messages that were refused: those apart that had not expired when they came."""
         apart = self.books.d_apart
         return Range(apart - self.expired.most, apart - self.expired.least)
 
@@ -419,6 +452,9 @@ class Booking:
 
     @cached_property
     def refused_now(self) -> Column:
-        """(destinations,) Messages that were refused at this poll, for whatever reason."""
+        """(destinations,) Messages that were refused at this poll, by the limit or for their size.
+
+        At least so many; at most where the limit refuses, as there nothing else is likely.
+        """
         least = self.rejected.least + self.too_large.least
         return np.where(self.limit_refuses, self.rejected.most, least)

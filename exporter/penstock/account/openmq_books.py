@@ -1,8 +1,13 @@
-"""The account of an OpenMQ broker's destinations: what came is there, or left, and by which reason.
+"""The account of an OpenMQ broker's destinations: what came is there, or left, and for which reason.
 
-Each counts what came (I) and what left for whatever reason (O): I = content + O + X; X never was in it: refused, too
-large, or expired on arrival. Of O the consumers let go of R; they are read later, so that O - R is never too much. It
-is booked to a reason where something proves one; else clients settled it that no poll saw.
+A destination counts what came (I) and what left for whatever reason (O). What came, is not there and has not left never
+was in it (X, *apart*): it was refused, was too large, or had expired on arrival:
+
+    opening + adjusted + I = content + O + X
+
+R is what the consumers *released*: they no longer buffer it, so that they acknowledged it as far as their numbers show.
+The rest of O *left alone*: O - R. Consumers are read later than destinations, so that this is never too high. What left
+alone is booked to a reason where something proves one; else clients settled it that no poll saw.
 """
 
 from dataclasses import dataclass, replace
@@ -19,25 +24,25 @@ from penstock.observation.facts import or_zero
 from penstock.observation.openmq import MARGIN
 
 LEFT = ("removed", "dead_lettered", "rolled_back", "purged")
-"""Of what was in a destination."""
+"""Reasons for which a message left that was in a destination; removed: by its limit."""
 REFUSED = ("rejected", "too_large", "expired")
-"""Of what never was in it; expired: when it came."""
+"""Reasons for which a message never was in a destination; expired: on arrival."""
 UNTRACED = "expired_untraced"
 """What left a destination without a dead message queue: it expired or was acknowledged, and no number shows which."""
 UNACKNOWLEDGED = "left_unacknowledged"
-"""What left a destination, while no consumer that was listed let go of as much."""
+"""What left alone, for none of the other reasons."""
 REASONS = (*LEFT, *REFUSED, UNTRACED, UNACKNOWLEDGED)
 """A checkpoint has these by their numbers: new ones come last."""
 OF_GONE = tuple(REASONS.index(name) for name in (*LEFT, UNTRACED, UNACKNOWLEDGED))
-"""Lines of the reasons for which a message leaves that was in a destination."""
+"""The lines, in a matrix by reason, of all reasons for which a message leaves that was in a destination."""
 SAMPLES = 8
 """Polls whose highest O - R is what the next one is compared with: a batch may fall between two reads."""
 CONFIRMED = 3
 """Polls without a coming or going of consumers after which O - R is conclusive."""
 RECENT = 3
-"""Polls, this one too, in which it was what X came from: X is sure one poll late."""
+"""Polls, this one too, whose states may be the cause of X: it is sure one poll late, and may have begun one before."""
 SHORT_LIVED = 600.0
-"""Seconds since clients settled something and no poll saw them, for which others may have done the same."""
+"""Seconds for which more clients may come and go between two polls, once one did: what leaves then may be theirs."""
 
 
 class Range(NamedTuple):
@@ -55,12 +60,12 @@ class DestinationPoll:
         entered, left, content: I, O, and what is there with what is uncommitted.
         entered_bytes: of all messages that came, also of those that were refused.
         released: what its consumers no longer buffer since the poll before; NaN where that does not add up to O.
-        stale: what consumers hold and the limit has removed.
+        stale: messages that consumers still buffer and the limit has removed.
         limit: of messages. largest: bytes that a single message may have, NaN: any.
         skew: messages that may have left between the read of the destination and that of its consumers.
 
     States:
-        carried: the depth was not read in this poll, but worked out of the others.
+        carried: the depth was not read in this poll, but computed from other numbers.
         moved: consumers came or went, or their numbers do not add up to O.
         full: nearly at its limit.
         dead_letters: what it discards goes to the dead message queue. silent: it is known that this goes nowhere.
@@ -96,11 +101,16 @@ class DestinationPoll:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterPoll:
-    """What the dead message queue took in since the poll before, infinite where it is not known. unclaimed: at the poll
-    before, without a known source: only now all have been read since. low, high: of all sources, at least and at most.
-    unexplained: of those that arrived, more than left destinations without an acknowledgement. They expired in buffers
-    of clients, which let go of them as of acknowledged ones: any destination may have been their source. share_late:
-    of the messages that have left by now, the part that may be such dead letters of the next poll.
+    """The dead letters of one poll: those that arrived at the dead message queue, for all destinations together.
+
+    Attributes:
+        arrived: letters that arrived since the poll before; infinite where it is not known.
+        unclaimed: letters of the poll before without a known source: all destinations have been read since only now.
+        low, high: letters that all destinations sent by their own numbers, at least and at most.
+        unexplained: the part of `arrived` that exceeds what left destinations without an acknowledgement. These expired
+            in the buffers of clients, which release them like acknowledged ones: any destination may be their source.
+        share_late: the part, from 0 to 1, of the messages that left at this poll that may show as such letters at the
+            next one.
     """
 
     arrived: float
@@ -122,7 +132,7 @@ class DestinationBooks(RowState):
     entered0: Column = counter()
     """I when the process was first polled, less what was counted before it."""
     left0: Column = counter()
-    """The same for O."""
+    """O when the process was first polled, less what was counted before it."""
     opening: Column = counter(outlives=True)
     """The content at `since`."""
     adjusted: Column = counter(0.0, outlives=True)
@@ -132,17 +142,17 @@ class DestinationBooks(RowState):
     low: Matrix = counter(0.0, lines=len(REASONS), outlives=True)
     """(reasons, destinations) Messages by each of `REASONS`, at least."""
     more: Matrix = counter(0.0, lines=len(REASONS), outlives=True)
-    """(reasons, destinations) How many more at most."""
+    """(reasons, destinations) At most so many more than `low`."""
     acknowledged: Column = counter(0.0, outlives=True)
     """Messages that clients acknowledged, at least."""
     undecided: Column = counter(0.0, outlives=True)
     """Messages that left before it was known whether expired ones go anywhere."""
     not_acknowledged: Column = counter(0.0, outlives=True)
-    """Messages, at least, that left for another reason than an acknowledgement."""
+    """Messages, at least, that left and were not acknowledged, whatever the reason."""
     unseen_at: Column = column(-np.inf, outlives=True, saved=False)
     """When a client that no poll saw last settled messages."""
     sends_dead: Mask = mask(outlives=True)
-    """True where it once had dead letters."""
+    """True where it has once sent dead letters."""
     came: Column = column(outlives=True)
     """I since the sums began."""
     gone: Column = column(outlives=True)
@@ -153,24 +163,27 @@ class DestinationBooks(RowState):
     d_raw: Column = column(0.0, saved=False)
     """By how much `raw` rose at this poll."""
     gaps: Matrix = column(lines=3, saved=False)
-    """(polls, destinations) Messages that no reason explains."""
+    """(polls, destinations) `raw` less `apart`: messages that X does not explain yet."""
     levels: Matrix = column(lines=SAMPLES, saved=False)
-    """(polls, destinations) O - R since consumers joined or left."""
+    """(polls, destinations) O - R since consumers last joined or left."""
     peak: Column = column(saved=False)
     """The highest of these levels."""
     d_came: Column = column(0.0, saved=False)
+    """Messages that came since the poll before."""
     d_gone: Column = column(0.0, saved=False)
+    """Messages that left since the poll before."""
     came_before: Column = column(0.0, saved=False)
     """Messages that came at the poll before."""
     lately: Matrix = column(0.0, lines=3, saved=False)
     """(3, destinations) What left at each of the two polls before, and what was apart at the one before."""
     d_apart: Column = column(0.0, saved=False)
+    """By how much X rose at this poll."""
     left_alone: Column = column(0.0, saved=False)
     """Messages of this poll that left without an acknowledgement by a client."""
     left_unseen: Column = column(0.0, saved=False)
-    """The same while consumers joined and left, one of which may have acknowledged them."""
+    """Messages that left without one while consumers joined and left, one of which may have acknowledged them."""
     seen_alone: Column = column(0.0, saved=False)
-    """A few more, by this poll alone: the next one shows whether a row was read while it changed."""
+    """A few more than `left_alone`, by this poll alone: the next one shows if a row was read while it changed."""
     dead_early: Matrix = column(0.0, lines=2, saved=False)
     """(2, destinations) Dead letters, at least and at most, whose messages only the next poll may show."""
     letters_waiting: Column = column(0.0, saved=False)
@@ -188,12 +201,15 @@ class DestinationBooks(RowState):
     passed_by: Column = column(0.0, saved=False)
     """Messages of `left_alone` that left while there were consumers."""
     moved: Mask = mask(saved=False)
+    """True where consumers joined or left at this poll."""
     moved_at: Column = column(-np.inf, outlives=True, saved=False)
+    """When consumers last joined or left."""
     full: Mask = column(0.0, dtype=np.bool_, lines=RECENT, saved=False)
     """(polls, destinations) True where it was full as its depth was read."""
     filled: Mask = column(0.0, dtype=np.bool_, lines=RECENT, saved=False)
     """(polls, destinations) True where it was full then, or perhaps in between."""
     carried: Mask = column(0.0, dtype=np.bool_, lines=RECENT, saved=False)
+    """(polls, destinations) True where the depth was not read."""
     unwatched: Mask = column(1.0, dtype=np.bool_, lines=RECENT, saved=False)
     """(polls, destinations) True where no consumer was as `watched_by` says."""
     bytes_in: Matrix = column(lines=3, saved=False)
@@ -211,7 +227,7 @@ class DestinationBooks(RowState):
 
     @property
     def refused(self) -> Column:
-        """At least."""
+        """(destinations,) Messages that were refused by a limit or for their size, at least."""
         rejected: Column = self.low[REASONS.index("rejected")]
         too_large: Column = self.low[REASONS.index("too_large")]
         return rejected + too_large
@@ -223,7 +239,10 @@ class DestinationBooks(RowState):
         return np.where(unconfirmed > MARGIN, unconfirmed, 0.0)
 
     def bounds(self) -> dict[str, tuple[Column, Column]]:
-        """Return by fate at least and at most how many messages met it."""
+        """Return by fate at least and at most how many messages met it.
+
+        What only one poll has seen, or what is not decided yet, is in the most of each fate that it may turn out to be.
+        """
         least = dict(zip(REASONS, self.low, strict=True))
         most = dict(zip(REASONS, self.low + self.more, strict=True))
         # Messages that left without a trace may have expired.
@@ -238,6 +257,7 @@ class DestinationBooks(RowState):
 
     @property
     def acknowledged_bounds(self) -> tuple[Column, Column]:
+        """(destinations,) Acknowledged messages at least and at most: O less what surely left for other reasons."""
         left_otherwise = self.low[list(OF_GONE)].sum(axis=0)
         others = np.fmax(left_otherwise, self.not_acknowledged)
         most = np.fmax(self.gone - others, self.acknowledged)
@@ -246,7 +266,7 @@ class DestinationBooks(RowState):
     def counted(
         self, polled: DestinationPoll, now: float, *, watched: bool, restarted: bool
     ) -> Self:
-        """Return the books with the counters and levels of this poll.
+        """Return the books with the counters, levels and states of this poll; reasons follow in `openmq_booking`.
 
         watched: a destination that was not there at the poll before was made since.
         """
@@ -265,7 +285,7 @@ class DestinationBooks(RowState):
         return books.with_states(before, polled, may_be_missed)
 
     def lives(self, polled: DestinationPoll) -> "Lives":
-        """Return which destinations are counted for the first time, or anew."""
+        """Return which destinations are counted for the first time, or anew as a counter fell below its sum."""
         is_readable = (
             np.isfinite(polled.entered)
             & np.isfinite(polled.left)
@@ -281,9 +301,10 @@ class DestinationBooks(RowState):
     def with_counters(
         self, polled: DestinationPoll, lives: "Lives", starts_at_zero: Mask, now: float
     ) -> Self:
-        """Return the books with what came and left in all.
+        """Return the books with what came and left in all: I and O, continued over restarts.
 
-        starts_at_zero: its counters began with it, so that all they say was not counted before.
+        starts_at_zero: (destinations,) True where its counters began at 0 since the poll before, so that all that they
+            show is new. Else they show an unknown past.
         """
         came_before = or_zero(self.came)
         gone_before = or_zero(self.gone)
@@ -308,19 +329,25 @@ class DestinationBooks(RowState):
         *,
         starts_empty: bool,
     ) -> Self:
-        """Return the books with the content of this poll, and that of the first one."""
+        """Return the books with the content of this poll, and that at the begin of the books.
+
+        starts_empty: a destination that is polled first was made since the poll before, and was empty then.
+        """
         content = np.where(lives.is_readable, polled.content, before.content)
         at_first = np.zeros_like(content) if starts_empty else content
         opening = np.where(lives.is_first, at_first, before.opening)
         return replace(self, content=content, opening=opening)
 
     def with_balance(self, before: Self, lives: "Lives", *, watched: bool) -> Self:
-        """Return the books with `raw`: what came, and is neither there nor left."""
+        """Return the books with `raw`: what came, and is neither there nor left.
+
+        Where counters began again, `adjusted` takes what the restart changed, so that X stays what it was. If the first
+        row was read while it changed, less than nothing is missing at the second poll: the opening takes that.
+        """
         to_balance = self.content + self.gone + before.apart - self.opening - self.came
         is_made_now = lives.is_first & watched
         adjusted = np.where(lives.begins & ~is_made_now, to_balance, before.adjusted)
         raw = self.opening + adjusted + self.came - self.gone - self.content
-        # The first row, on which all rests, may have been read while it changed: less than nothing is missing then.
         is_second_poll = np.isnan(before.gaps[0])
         below_nothing = np.fmin(or_zero(raw - before.apart), 0.0)
         torn = np.where(is_second_poll, below_nothing, 0.0)
@@ -333,7 +360,7 @@ class DestinationBooks(RowState):
         )
 
     def with_apart(self, before: Self) -> Self:
-        """Return the books with X, as two polls in a row have it."""
+        """Return the books with X: the lower of its numbers at this poll and at the one before; it only grows."""
         surely = np.minimum(before.raw, self.raw)
         # Only messages that came can be apart: if it is more, the row was read while it changed.
         came_now = or_zero(self.came - or_zero(before.came))
@@ -350,6 +377,7 @@ class DestinationBooks(RowState):
     def with_changes(self, before: Self, lives: "Lives") -> Self:
         """Return the books with what came and left since the poll before; 0 where counters began again."""
         is_known = ~np.isnan(before.gone) & ~lives.begins
+        # What a new destination shows at its first poll came since the poll before.
         goes_on = is_known | lives.is_first
         came_now = self.came - or_zero(before.came)
         left_now = self.gone - or_zero(before.gone)
@@ -364,12 +392,19 @@ class DestinationBooks(RowState):
     def with_left_alone(
         self, before: Self, polled: DestinationPoll, begins: Mask, now: float
     ) -> Self:
-        """Return the books with the messages that left and that no consumer let go of."""
+        """Return the books with the messages that left alone: those by which O - R rises above what it had reached.
+
+        While consumers join or leave, and at the poll after, R lacks what those released that are gone: the levels
+        begin again.
+        """
         moved_now = polled.moved & ~begins
         moved = polled.moved | before.moved | begins
+        # A message that the limit removes from under a consumer counts as released at once, and not a second time when
+        # the consumer lets go of it.
         released = polled.released + (polled.stale - before.stale)
         level = before.levels[-1] + self.d_gone - released
         rise = before.rise_to(level, moved, polled.skew)
+        # A client that no poll saw may have settled these.
         grew_while_moved = moved & (rise.sure >= MARGIN)
         kept_levels = np.where(moved, np.nan, before.levels)
         books = replace(
@@ -391,9 +426,12 @@ class DestinationBooks(RowState):
     def rise_to(self, level: Column, moved: Mask, skew: Column) -> "Rise":
         """Return how far O - R rises above what it had reached.
 
+        A small rise may come from a row that was read while it changed: only what the poll before shows, too, is sure.
+        While consumers joined or left, a rise proves nothing.
+
         Args:
-            level: O - R at this poll.
-            moved: consumers came or went.
+            level: (destinations,) O - R at this poll.
+            moved: (destinations,) True where consumers joined or left at this poll or at the one before.
             skew: messages that may have left between the read of the destination and that of its consumers.
         """
         noise = np.fmax(MARGIN, skew)
@@ -423,7 +461,10 @@ class DestinationBooks(RowState):
     def with_states(
         self, before: Self, polled: DestinationPoll, may_be_missed: Mask
     ) -> Self:
-        """Return the books with the states of the last polls. may_be_missed: it may have been full unseen."""
+        """Return the books with the states of the last polls.
+
+        may_be_missed: (destinations,) True where it may have been full while no poll saw it.
+        """
         is_read = ~polled.carried & ~before.carried[-1]
         most_content = or_zero(before.content) + self.d_came
         may_be_full = polled.full | (most_content >= polled.limit) | may_be_missed
@@ -458,17 +499,20 @@ class DestinationBooks(RowState):
         return replace(self, moved_at=moved_at, **columns)
 
     def level_reached(self, noise: Column) -> Column:
-        """(destinations,) The O - R that has been reached: its peak, without what a rollback took off for good.
+        """(destinations,) The O - R that has been reached: its peak, unless it has stayed below for all the last polls.
 
         R is read later, so that O - R is too low by what is acknowledged between the reads, at some polls or at all of
-        the last ones. noise: as much as that may be.
+        the last ones: a fall within this `noise` is none. A larger one is for good: a rollback, after which the highest
+        level of the last polls counts.
         """
         lately = np.fmax.reduce(self.levels, axis=0)
         return np.where(self.peak - lately <= noise, self.peak, lately)
 
     def sources(self, polled: DestinationPoll) -> Range:
-        """(destinations,) Messages that it sent to the dead message queue, at three polls: that may be read before or
-        after it.
+        """(destinations,) Messages that it sent to the dead message queue by its own numbers, at least and at most.
+
+        At least: what its limit removed at this poll. At most: all that left or was apart at the last three polls, as
+        the dead message queue may be read before or after it.
         """
         sends = polled.dead_letters & ~polled.is_dead
         surely = sends & self.limited(polled) & ~self.transacted(polled)
@@ -481,7 +525,7 @@ class DestinationBooks(RowState):
         )
 
     def explanations(self, polled: DestinationPoll, now: float) -> Explanations:
-        """Return the messages of this poll that became dead letters, or may have."""
+        """Return the messages of this poll that became dead letters, or may have, of all destinations that send any."""
         sends = polled.dead_letters & ~polled.is_dead
         return Explanations(
             sure=self.surely_dead_now(polled, now),
@@ -490,7 +534,11 @@ class DestinationBooks(RowState):
         )
 
     def surely_dead_now(self, polled: DestinationPoll, now: float) -> float:
-        """Count the messages of this poll that no client, sender or operator took, and that no limit refused."""
+        """Count the messages of this poll that surely became dead letters.
+
+        These are all that a limit removed; what expired in a backlog while no client can have taken it, no sender has
+        open sends and no operator purged it; and what expired on arrival, where nothing can have refused it.
+        """
         sends = polled.dead_letters & ~polled.is_dead & ~self.transacted(polled)
         # A full store and a rollback move both counters, so that what is more than came had been there before. A row
         # that was read while it changed shows some of what left at the poll before.
@@ -506,25 +554,26 @@ class DestinationBooks(RowState):
         return float(left[sends].sum())
 
     def limited(self, polled: DestinationPoll) -> Mask:
-        """(destinations,) True where its limit may have removed messages."""
+        """(destinations,) True where its limit removes messages: it was full at one of the last polls."""
         return polled.removes & self.full.any(axis=0)
 
     def transacted(self, polled: DestinationPoll) -> Mask:
-        """(destinations,) True where sends were open at this poll or at the one before."""
+        """(destinations,) True where sends in a transaction were open at this poll or at the one before."""
         return (polled.uncommitted > 0) | (self.uncommitted > 0)
 
     def surely_alone(self, now: float) -> Mask:
         """(destinations,) True where no client can have acknowledged what left alone.
 
-        Its consumers stay, take any message, and say how many they acknowledge.
+        For long no consumer has joined or left, and at all of the last polls one was there that takes any message,
+        while all show how many they acknowledge.
         """
         stay = now - self.moved_at > SHORT_LIVED
         return stay & ~self.unwatched.any(axis=0)
 
     def takes_any(self, polled: DestinationPoll, bytes_before: Column) -> Mask:
-        """(destinations,) True where no limit can have refused what came since `bytes_before`.
+        """(destinations,) True where no limit can have refused what came, so that what is apart expired on arrival.
 
-        What never was in it had expired as it came.
+        bytes_before: (destinations,) bytes that had come before; messages since then may have been too large.
         """
         limit_refuses = polled.rejects & self.full.any(axis=0)
         may_be_full = limit_refuses | self.filled.any(axis=0)
@@ -537,7 +586,10 @@ class DestinationBooks(RowState):
         return hides & ~polled.is_dead
 
     def most_too_large(self, polled: DestinationPoll, bytes_before: Column) -> Column:
-        """(destinations,) Messages that came since `bytes_before` and may be too large: more have not enough bytes."""
+        """(destinations,) Messages, at most, that came since `bytes_before` and were too large.
+
+        Each has more bytes than the largest that the destination takes, so that all bytes divided by these limit them.
+        """
         bytes_since = polled.entered_bytes - bytes_before
         # Where its depth is not read at each poll, they may have come at an earlier one.
         is_known = (bytes_since >= 0) & ~self.carried.any(axis=0)
@@ -564,7 +616,7 @@ class Lives:
 class Rise:
     """By how much O - R rose at one poll.
 
-    sure: messages that left, and that no consumer let go of.
+    sure: messages that left alone.
     seen_once: a few more that the next poll may take back.
     is_conclusive: consumers stayed for long enough.
     is_unseen: they did not, and it rose by more than the reads may be apart: a client that no poll saw may have
@@ -580,30 +632,41 @@ class Rise:
 
 
 def recent(before: Mask, now: Mask, read: Mask) -> Mask:
-    """Return a state of the last polls with another poll, in a line of its own where the depth was read."""
+    """Return a state of the last polls with that of this poll.
+
+    It gets a line of its own where the depth was read. Where it was not, it belongs to the same change of the depth as
+    the last line: that one is True if either is.
+    """
     lines = np.where(read, shifted(before, now), before)
     return np.vstack([lines[:-1], lines[-1] | now])
 
 
 @dataclass(frozen=True, slots=True)
 class TopicBooks(DestinationBooks):
-    """Per topic; it ends with the agent. unwanted: what no subscription wanted, which the topic does not count."""
+    """The books of topics, which end with the agent.
+
+    A topic does not count a message that none of its subscriptions wants: it is *unwanted*, sent and not in I.
+    """
 
     BY: ClassVar[By | None] = None
     unwanted: Column = column(0.0, outlives=True, saved=False)
+    """Messages that no subscription wanted, at least."""
     unsent: Matrix = column(lines=SAMPLES, saved=False)
-    """Sent less what came, at the last polls: too low by what producers sent unseen before they went."""
+    """(polls, topics) Messages that producers sent, less I: too low by what they sent unseen before they left."""
     partly: Mask = mask(outlives=True, saved=False)
-    """Producers went, or could not be read: it may be more."""
+    """True where producers left or could not be read, so that more may be unwanted."""
 
     def with_returned(self, returned: Keys, now: float) -> Self:
+        """Return the books as in `DestinationBooks`; what producers sent meanwhile is not known."""
         books = super(TopicBooks, self).with_returned(returned, now)
         return replace(books, partly=books.partly | np.isin(books.index.keys, returned))
 
     def with_sent(self, sent: Column, left: Mask, *, watched: bool) -> Self:
         """Return the books with what no subscription wanted: sent, but not counted by the topic.
 
-        sent: by the producers that are listed, since the poll before. left: topics that a producer has left.
+        Producers are read at another moment than topics: only what exceeds the highest level of the last polls is new.
+
+        sent: (topics,) messages of the listed producers since the poll before. left: (topics,) True where one left.
         """
         before = self.unsent_before(watched=watched)
         level = before[-1] + sent - self.d_came
@@ -621,7 +684,8 @@ class TopicBooks(DestinationBooks):
     def without_sent(self, *, watched: bool) -> Self:
         """Return the books of a poll that did not read producers.
 
-        What came is compared when producers are read again, with the levels up to now.
+        The last level takes what came, to be held against what was sent once producers are read again. The line before
+        it keeps the highest level up to now, which is to be exceeded then.
         """
         before = self.unsent_before(watched=watched)
         last = before[-1]
@@ -630,6 +694,6 @@ class TopicBooks(DestinationBooks):
         return replace(self, unsent=unsent, partly=np.ones_like(self.partly))
 
     def unsent_before(self, *, watched: bool) -> Matrix:
-        # A topic that was made since the poll before begins at 0.
+        """(polls, topics) The levels before this poll; 0 for a topic that was made since the poll before."""
         is_new = np.isnan(self.unsent) & watched
         return np.where(is_new, 0.0, self.unsent)
