@@ -198,7 +198,7 @@ class Moves(RowState):
         peak = self.peak + booked
         if not poll.is_unread:
             # What was unseen while no message of a stranger came was not moved: it is accounted for once it is sure.
-            peak = peak + np.fmax(poll.not_moved - peak, 0.0)
+            peak = peak + np.fmax(poll.sure_level - peak, 0.0)
         return replace(
             self,
             peak=peak,
@@ -334,10 +334,10 @@ class MovePoll:
         return np.where(self.rests, self.seen[-1], self.seen.max(axis=0))
 
     @property
-    def not_moved(self) -> Column:
-        """(queues,) Unseen messages to account for, moved or not.
+    def sure_level(self) -> Column:
+        """(queues,) Unseen messages that are sure, whether moved or not: `peak` is raised to at least this.
 
-        While nothing arrives none is being moved: two polls are enough then for a queue whose consumers' rows rest.
+        While nothing arrives none is being moved: then two polls are enough for a queue whose consumers' rows rest.
         """
         if self.arrived:
             return self.least

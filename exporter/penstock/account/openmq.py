@@ -324,7 +324,8 @@ def polled_queues(
 ) -> DestinationPoll:
     """Return the numbers of the queues. Subscriptions are no destinations: their numbers are NaN.
 
-    The content is the message count and what is uncommitted; NaN where neither could be read.
+    The content is the message count and what is uncommitted. It is NaN where the count is not exact and the uncommitted
+    messages are not known.
     """
     queues = snapshot.queues
     assert queues is not None  # noqa: S101 - there are facts of them

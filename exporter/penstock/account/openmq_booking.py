@@ -265,7 +265,10 @@ class Booking:
         return self.books.sources(self.polled)
 
     def letters_of(self, arrived: float) -> Column:
-        """(destinations,) How many of the letters that arrived are its own at least: if others sent all that they can."""
+        """(destinations,) Its own letters among those that arrived, at least: if others sent as many as they can.
+
+        arrived: letters of all destinations. The result is within what the destination's own numbers allow.
+        """
         of_others = self.dead.high - self.sources.most
         least = self.sources.least
         most = np.fmax(least, self.sources.most)
@@ -383,7 +386,7 @@ class Booking:
 
     @cached_property
     def may_be_too_large(self) -> Mask:
-        """(destinations,) True where a message of the last two polls may have been larger than the destination takes."""
+        """(destinations,) True where a message of the last two polls may have been larger than is allowed."""
         bytes_before = self.books.bytes_in[0]
         return self.books.most_too_large(self.polled, bytes_before) > 0
 
