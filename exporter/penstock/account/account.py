@@ -33,6 +33,8 @@ WHOLE = {"address_books", "dead_letters"}
 
 @dataclass(frozen=True, slots=True)
 class MessageAccount:
+    """All parts of the account of one Artemis broker; each goes on by its own rules."""
+
     books: QueueBooks = field(default_factory=QueueBooks)
     address_books: AddressBooks = field(default_factory=AddressBooks)
     duplicates: Duplicates = field(default_factory=Duplicates)

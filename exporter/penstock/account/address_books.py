@@ -441,6 +441,7 @@ class RoutedNow(NamedTuple):
         join: AddressJoin,
         wildcards: Wildcards,
     ) -> "RoutedNow":
+        """Return R of each queue's address; NaN for wildcard addresses if not all pairs of them are known."""
         is_wildcard = queues.column("wildcard", is_on_wildcard) > 0
         routed = join.by_queue(addresses, "messages_added")
         if not is_wildcard.any():

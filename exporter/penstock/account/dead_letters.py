@@ -37,6 +37,8 @@ class Booked(RowState):
 
 @dataclass(frozen=True, slots=True)
 class DeadLetters(RowState):
+    """The killed messages of each queue: dead letters and purged ones, as far as booked."""
+
     BY = By.QUEUE
     STORED_AS = "account_"
     dead: Column = counter(0.0, outlives=True)

@@ -25,6 +25,8 @@ from penstock.observation.facts import Facts, or_zero
 
 @dataclass(frozen=True, slots=True)
 class InDoubt(RowState):
+    """The unheld messages of each queue, by what may hold them."""
+
     counted: Matrix = column(lines=2, saved=False)
     """(polls, queues) Messages of prepared transactions at the last polls, by the broker's number."""
     sure: Matrix = column(lines=2, saved=False)

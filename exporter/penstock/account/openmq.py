@@ -70,6 +70,8 @@ class Letters(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OpenmqAccount:
+    """The books of one broker's queues and topics, with their dead letters."""
+
     queues: DestinationBooks = field(default_factory=DestinationBooks)
     topics: TopicBooks = field(default_factory=TopicBooks)
     sent: Sent | None = None

@@ -262,6 +262,13 @@ class Movements:
     def of(
         cls, facts: Facts, seen: Seen, snapshot: Snapshot, loses: Mask
     ) -> "Movements":
+        """Return the movements since the poll before.
+
+        Consumers that stayed rolled back as many messages as left their buffers and were neither settled nor are
+        uncommitted.
+
+        seen: the numbers of the poll before. loses: (queues,) True where a ring may lose.
+        """
         not_settled = facts.d_left - facts.d_uncommitted - facts.d_settled
         rolled_back = np.fmax(not_settled, 0.0)
         has_left, buffered = left_by(facts, seen)

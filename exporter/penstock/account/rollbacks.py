@@ -351,6 +351,7 @@ class Senders:
         join: AddressJoin,
         producers: Table[ProducerRow],
     ) -> "Senders":
+        """Return the producers that are listed at this poll, and whether others may have sent."""
         count, only = senders(duplicates.producers, visits, join)
         any_anonymous = bool(anonymous(producers).any())
         is_none = (count == 0) & (not any_anonymous)

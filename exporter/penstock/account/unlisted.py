@@ -24,6 +24,8 @@ MOST_LISTINGS = 20
 
 @dataclass(frozen=True, slots=True)
 class UnlistedRows:
+    """The books of unlisted queues, as the last poll that listed each has left them."""
+
     index: Index[Any] = field(default_factory=Index.empty)
     """The queues that are kept."""
     parts: Mapping[str, RowState] = field(default_factory=dict)
