@@ -238,7 +238,11 @@ class AddressBooks(RowState):
         *,
         restarted: bool,
     ) -> "AddressBooks":
-        """Return the books with the numbers from which on the address and its queues are compared."""
+        """Return the books with the numbers at which comparing began: R and what had come to the queues.
+
+        What was routed before that, since the last time that comparing began, goes into `earlier`. After a restart of
+        the broker that is all that R shows.
+        """
         until_now = routed_until(before, routed.routed)
         if restarted:
             until_now = or_zero(routed.routed)

@@ -217,7 +217,7 @@ class Attempts:
 
     @classmethod
     def of(cls, facts: Facts, snapshot: Snapshot, books: QueueBooks) -> "Attempts":
-        """Return the attempts of this poll: in_vain = attempts - left - lost - uncommitted, at rest less unheld ones."""
+        """Return the attempts of this poll: in_vain = attempts - left - lost - uncommitted, at rest less unheld."""
         is_read = read(snapshot, snapshot.queues, "sizes") is not None
         left = facts.settled + facts.expired + facts.killed
         attempts = np.full(len(left), np.nan)

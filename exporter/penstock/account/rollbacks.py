@@ -170,7 +170,7 @@ class Rollbacks(RowState):
         is_only = tenure_now.known & (present.count == 1)
         commits_now = (now.came > last.came) & ~begins & none_prepared
         now = now.with_rolled_back(last, tenure_now, is_only & commits_now)
-        was_committed = now.commits_since(last, tenure_before, present, begins)
+        was_committed = now.has_committed(last, tenure_before, present, begins)
         return now.with_missing(tenure_now.known | was_committed), tenure_now
 
     def tenure_after(
@@ -199,7 +199,7 @@ class Rollbacks(RowState):
             begins=begins,
         )
 
-    def commits_since(
+    def has_committed(
         self, last: "Rollbacks", tenure: Tenure, present: "Senders", begins: Mask
     ) -> Mask:
         """(queues,) True where a producer has committed, or may have, since the poll before.
