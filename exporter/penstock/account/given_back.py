@@ -128,6 +128,7 @@ class GivenBack(RowState):
             # A transaction is prepared, or that is not known: it may hold messages of such a consumer.
             new_unheld = books.unheld[-1] - books.unheld[-2]
             buffered = buffered - np.fmax(or_zero(new_unheld), 0.0)
+        # K of the last two polls that no row of a consumer shows.
         settled_unseen = np.fmax(moves.unseen[-1] - moves.unseen[-3], 0.0)
         returned = buffered - settled_unseen - or_zero(facts.d_expired)
         is_certain = facts.known & (not hides_consumers(snapshot))

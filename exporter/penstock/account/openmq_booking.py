@@ -74,7 +74,7 @@ def with_letters(books: BooksT, booking: "Booking") -> BooksT:
     books = replace(
         books,
         sends_dead=booking.has_sent_letters,
-        other_dead=booking.not_of_others,
+        other_dead=booking.own_letters_at_most,
         dead_early=booking.letters_of_next_poll,
         letters_waiting=booking.out_of_buffers.letters,
         left_waiting=booking.out_of_buffers.messages,
@@ -163,7 +163,7 @@ class Booking:
         return left_at_once & ~self.has_open_sends & has_no_unseen_consumer
 
     @cached_property
-    def is_plain(self) -> Mask:
+    def has_no_other_cause(self) -> Mask:
         """(destinations,) True where messages that left alone were neither rolled back nor purged.
 
         What leaves the dead message queue unread has a bound of its own.
@@ -188,15 +188,17 @@ class Booking:
         return self.books.d_gone + self.books.lately[:2].sum(axis=0)
 
     @cached_property
-    def rest(self) -> Column:
+    def left_without_letter(self) -> Column:
         """(destinations,) Messages that left alone and cannot be dead letters, at least."""
         most_letters = self.dead_lettered.most + self.books.dead_early[1]
         return np.fmax(self.alone - most_letters, 0.0)
 
     @cached_property
     def settled_unseen(self) -> Column:
-        """(destinations,) Messages of `rest` that clients settled and no poll saw: neither rolled back nor purged."""
-        return np.where(self.has_open_sends | self.is_purged, 0.0, self.rest)
+        """(destinations,) Messages that clients settled and no poll saw: else a rollback or a purge explains them."""
+        return np.where(
+            self.has_open_sends | self.is_purged, 0.0, self.left_without_letter
+        )
 
     @cached_property
     def removed(self) -> Range:
@@ -206,8 +208,8 @@ class Booking:
         dead-lettered, no more than dead letters arrived.
         """
         left = self.books.d_gone
-        surely = self.is_limited & ~self.polled.is_dead & ~self.has_open_sends
-        least = np.where(surely, self.books.left_alone, 0.0)
+        is_certain = self.is_limited & ~self.polled.is_dead & ~self.has_open_sends
+        least = np.where(is_certain, self.books.left_alone, 0.0)
         of_letters = np.fmin(left, self.most_letters)
         most = np.where(self.sends_letters, of_letters, left)
         return Range(
@@ -218,9 +220,9 @@ class Booking:
     @cached_property
     def rolled_back(self) -> Range:
         """Messages that senders rolled back, while some had open sends: they had been counted as they came."""
-        surely = self.has_open_sends & self.no_unseen_client
+        is_certain = self.has_open_sends & self.no_unseen_client
         return Range(
-            np.where(surely, self.rest, 0.0),
+            np.where(is_certain, self.left_without_letter, 0.0),
             np.where(self.has_open_sends, self.alone, 0.0),
         )
 
@@ -228,9 +230,9 @@ class Booking:
     def purged(self) -> Range:
         """Messages that an operator purged, also those that clients buffered: these leave their buffers then."""
         has_consumer = self.polled.consumers > 0
-        surely = self.is_purged & self.no_unseen_client & has_consumer
+        is_certain = self.is_purged & self.no_unseen_client & has_consumer
         return Range(
-            np.where(surely, self.rest, 0.0),
+            np.where(is_certain, self.left_without_letter, 0.0),
             np.where(self.is_purged, self.books.d_gone, 0.0),
         )
 
@@ -252,10 +254,10 @@ class Booking:
 
         At most also what left while consumers joined and left, one of which may have acknowledged it.
         """
-        surely = self.is_plain & self.books.surely_alone(self.now)
-        most = np.where(self.is_plain, self.alone, 0.0) - self.proven_letters
+        is_certain = self.has_no_other_cause & self.books.surely_alone(self.now)
+        most = np.where(self.has_no_other_cause, self.alone, 0.0) - self.proven_letters
         unseen = np.where(self.polled.is_dead, 0.0, self.books.left_unseen)
-        return Range(np.where(surely, self.rest, 0.0), most + unseen)
+        return Range(np.where(is_certain, self.left_without_letter, 0.0), most + unseen)
 
     # --- dead letters
 
@@ -269,10 +271,10 @@ class Booking:
 
         arrived: letters of all destinations. The result is within what the destination's own numbers allow.
         """
-        of_others = self.dead.high - self.sources.most
+        most_by_others = self.dead.high - self.sources.most
         least = self.sources.least
         most = np.fmax(least, self.sources.most)
-        return np.clip(arrived - of_others, least, most)
+        return np.clip(arrived - most_by_others, least, most)
 
     @cached_property
     def least_letters(self) -> Column:
@@ -280,18 +282,20 @@ class Booking:
         return self.letters_of(self.dead.unclaimed)
 
     @cached_property
-    def not_of_others(self) -> Column:
+    def own_letters_at_most(self) -> Column:
         """(destinations,) Letters of this poll that may be its own: all but those that others surely sent."""
-        of_others = self.dead.low - self.sources.least
-        return self.dead.arrived - of_others
+        least_by_others = self.dead.low - self.sources.least
+        return self.dead.arrived - least_by_others
 
     @cached_property
     def most_letters(self) -> Column:
         """(destinations,) Letters of this poll and the one before that may be its own, within its own numbers."""
-        of_others = self.dead.low - self.sources.least
+        least_by_others = self.dead.low - self.sources.least
         arrived = self.dead.arrived + self.dead.unclaimed
         least = self.least_letters
-        return np.clip(arrived - of_others, least, np.fmax(least, self.sources.most))
+        return np.clip(
+            arrived - least_by_others, least, np.fmax(least, self.sources.most)
+        )
 
     def letters_that_left(self, letters: Column) -> Column:
         """(destinations,) Those of its dead letters that had been in it, and did not expire on arrival.
@@ -313,10 +317,10 @@ class Booking:
 
         Letters arrived, and messages left alone that neither a sender nor an operator took.
         """
-        surely = self.letters_that_left(self.least_letters) > 0
+        surely_sent = self.letters_that_left(self.least_letters) > 0
         left_alone = (self.alone > 0) & ~self.has_open_sends & ~self.is_purged
-        may_have = self.polled.dead_letters & left_alone & (self.dead.arrived > 0)
-        return self.books.sends_dead | surely | may_have
+        may_have_sent = self.polled.dead_letters & left_alone & (self.dead.arrived > 0)
+        return self.books.sends_dead | surely_sent | may_have_sent
 
     @cached_property
     def dead_lettered(self) -> Range:
@@ -418,7 +422,7 @@ class Booking:
         books = self.books
         apart = books.d_apart
         is_hidden = books.hides_expired(self.polled) & ~self.limit_refuses
-        letters = np.clip(self.not_of_others + books.other_dead, 0.0, apart)
+        letters = np.clip(self.own_letters_at_most + books.other_dead, 0.0, apart)
         most = np.where(is_hidden, apart, letters)
         # Full all the time: a limit that refuses is reached before anything else.
         always_refuses = self.limit_refuses & books.full.all(axis=0)
