@@ -211,6 +211,7 @@ class MessageAccount:
         in_doubt = before.in_doubt.advance(facts, snapshot, self.books)
         account = replace(self, returns=returns, in_doubt=in_doubt)
         arrivals = self.address_books
+        # An index is one object for one listing: else the address books have not gone on with this poll.
         has_arrivals = arrivals.index is facts.queues
         _, most_in_doubt = in_doubt.bounds
         least_held_by_none = in_doubt.rest[0]
@@ -280,6 +281,7 @@ class MessageAccount:
         addresses = snapshot.addresses
         targets = self.visits.targets
         nowhere = np.zeros(len(facts.queues), np.bool_)
+        # The targets must have been found for the listings of this poll.
         if addresses is None or targets.queues is not facts.queues:
             return nowhere
         if targets.addresses is not addresses.index:
@@ -400,7 +402,7 @@ class MessageAccount:
         """
         books = self.books
         arrivals = self.address_books
-        if arrivals.index is not books.index:
+        if arrivals.index is not books.index:  # no address books of this poll
             # Infinite, and NaN where `on_arrival` is: `fmin` takes `late` in both cases.
             return np.fmin(books.late, books.on_arrival + np.inf)
         to_no_queue = np.where(arrivals.partly > 0, np.inf, arrivals.most)

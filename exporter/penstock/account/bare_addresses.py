@@ -164,6 +164,7 @@ class BareAddresses(RowState):
 
         So the sum of an address goes on when its last queue goes. What filters refused is not unrouted.
         """
+        # The books did not go on with this poll, or there are no queues.
         if books.index is not join.queues or not len(join.at):
             return self
         is_listed = join.at >= 0

@@ -144,6 +144,7 @@ class Duplicates(RowState):
         producers = listed_producers(snapshot)
         if producers is None or addresses is None:
             return before
+        # The address books did not go on with the listing of this poll.
         if arrivals.addresses is not addresses.index:
             return before
         sent, by_address = self.producers.advance(

@@ -262,6 +262,7 @@ def duplicate_fate(account: MessageAccount) -> Bounds:
     """Return the duplicates by queue; without bounds where producers were not read."""
     index = account.address_books.index
     duplicates = account.duplicates
+    # They did not go on with the poll of the address books.
     if duplicates.index is not index:
         return np.zeros(len(index)), np.full(len(index), np.inf)
     is_unbounded = np.isnan(duplicates.most)

@@ -152,6 +152,7 @@ class Rollbacks(RowState):
         last = with_siblings(self, join)
         producers = snapshot.producers
         not_read = producers is None or not len(duplicates.rose)
+        # An index is one object for one listing: both parts must have gone on with this poll.
         has_addresses = arrivals.addresses is visits.index and len(visits.index) > 0
         if producers is None or not_read or not has_addresses:
             return last, with_siblings(tenure, join)
