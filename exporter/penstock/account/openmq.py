@@ -110,6 +110,7 @@ class OpenmqAccount:
         account = self._with_returned(polled, facts.now)
         account = account.counted(polled, facts, watched=watched)
         account = account.with_sent(polled, snapshot, watched=watched)
+        # By the books of the poll before, which still have the destinations that are gone.
         account = replace(account, hidden=self._hidden_after(polled, is_whole=is_whole))
         account = account.with_reasons(polled, facts, snapshot)
         is_known = facts.known & reported.balanced
