@@ -1,4 +1,8 @@
-"""From the results of the rules at each poll to active conditions: two polls must agree to raise or clear one."""
+"""From the results of the rules at each poll to active conditions: two polls must agree to raise or clear one.
+
+A rule returns, for each row (the broker, a queue or a consumer), whether it holds at one poll. `Debounce` remembers the
+results of the polls before, and decides from them at which rows the condition is active.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -49,17 +53,17 @@ class Debounce:
     last: Column = field(default_factory=lambda: np.empty(0))
 
     def advance(self, index: Index[Any]) -> "Debounce":
-        """Return the same by the rows of another index; rows that are not there are forgotten."""
+        """Return the condition with its positions in another index; rows that this index lacks are forgotten."""
         if index is self.index:
             return self
         positions = index.positions(self.index.keys[self.at])
-        stays = np.flatnonzero(positions >= 0)
-        return self._only(stays, index, positions[stays])
+        remaining = np.flatnonzero(positions >= 0)
+        return self._only(remaining, index, positions[remaining])
 
     def _only(
         self, rows: Positions | Mask, index: Index[Any], positions: Positions
     ) -> "Debounce":
-        """Return some of the rows. positions: of these rows in `index`."""
+        """Return the condition with only some of its rows, whose positions in `index` are `positions`."""
         columns = [getattr(self, name)[rows] for name in COLUMNS]
         return Debounce(index, positions, *columns)
 
@@ -77,7 +81,11 @@ class Debounce:
         event: bool = False,
         for_elapsed: Mask | None = None,
     ) -> "Debounce":
-        """Return the condition after one more poll.
+        """Return the condition after one more poll, without the rows that no longer need to be remembered.
+
+        It is raised where `POLLS` polls in a row agree that it holds, and cleared where as many agree that it does not.
+        A row is remembered while the condition is active there, or may become so at the next poll, or may come back
+        (`Constants.rejoin`).
 
         Args:
             holds: The positions at which the rule says that it holds.
@@ -108,18 +116,22 @@ class Debounce:
         on, run = before._decided(now_holds, may_be_raised, needed_polls)  # noqa: SLF001
         judged = before._after(on, run, begin, now, constants.rejoin)  # noqa: SLF001
         judged = replace(judged, last=last)
-        stays = on | (run > 0) | (now - judged.left_at <= constants.rejoin)
-        if stays.all():
+        may_come_back = now - judged.left_at <= constants.rejoin
+        is_needed = on | (run > 0) | may_come_back
+        if is_needed.all():
             return judged
-        return judged._only(stays, judged.index, judged.at[stays])  # noqa: SLF001
+        return judged._only(is_needed, judged.index, judged.at[is_needed])  # noqa: SLF001
 
     def _decided(
         self, holds: Mask, may_be_raised: Mask, needed_polls: int
     ) -> tuple[Mask, NDArray[np.int64]]:
-        """Return where it is active after one more poll, and for how many polls in a row the rule said the same."""
-        one_more = np.maximum(self.run, 0) + 1
-        one_less = np.minimum(self.run, 0) - 1
-        run = np.where(holds, one_more, one_less)
+        """Return where it is active after one more poll, and for how many polls in a row the rule said the same.
+
+        As in the attribute `run`, polls at which it did not hold in a row are a negative number.
+        """
+        polls_true = np.maximum(self.run, 0) + 1
+        polls_false = np.minimum(self.run, 0) - 1
+        run = np.where(holds, polls_true, polls_false)
         is_raised = (run >= needed_polls) & may_be_raised
         is_cleared = run <= -needed_polls
         return is_raised | (self.on & ~is_cleared), run
@@ -134,7 +146,7 @@ class Debounce:
             run: As the attribute, now.
             begin: When it began by the rule, if it began at this poll.
             now: The time of the poll.
-            rejoin: One that comes back within so many seconds goes on from its last beginning.
+            rejoin: A condition that comes back within so many seconds is the same one: it keeps its earlier begin.
         """
         is_raised = on & ~self.on
         is_cleared = self.on & ~on
@@ -142,7 +154,8 @@ class Debounce:
         has_begun = self.on | (run > 1)
         begin = np.where(has_begun, self.since, begin)
         comes_back = is_raised & (now - self.left_at <= rejoin)
-        begin = np.where(comes_back, np.fmin(begin, self.left_since), begin)
+        earlier_begin = np.fmin(begin, self.left_since)
+        begin = np.where(comes_back, earlier_begin, begin)
         return Debounce(
             index=self.index,
             at=self.at,
@@ -155,16 +168,16 @@ class Debounce:
         )
 
     def _with(self, wanted: Positions) -> "Debounce":
-        """Return the condition with these rows, too; a new row has the values of `COLUMNS`."""
+        """Return the condition with rows for these positions, too; a new row has the values of `COLUMNS`."""
         if (positions(self.at, wanted) >= 0).all():
             return self
         union = np.union1d(self.at, wanted)
-        own = np.searchsorted(union, self.at)
+        rows_before = np.searchsorted(union, self.at)
         columns: list[NDArray[Any]] = []
         for name, fill in COLUMNS.items():
             column = getattr(self, name)
             values = np.full(len(union), fill, column.dtype)
-            values[own] = column
+            values[rows_before] = column
             columns.append(values)
         return Debounce(self.index, union, *columns)
 
@@ -173,6 +186,9 @@ def advance_conditions(
     before: Mapping[str, Debounce], poll: RuleInputs, resumed_at: float
 ) -> dict[str, Debounce]:
     """Return the conditions of this kind of broker after one more poll, by name.
+
+    Left out are conditions without a rule over rows, and those that need the numbers of each consumer where this
+    version of the broker shows none.
 
     resumed_at: The last poll before the restart of the agent, else NaN.
     """
@@ -210,8 +226,8 @@ def advance_one(
     debounce = before.advance(
         rows_of(condition.scope, facts.queues, facts.consumer.index)
     )
-    # So it is for nearly all conditions at nearly all polls.
-    if not len(debounce.at) and not raised.mask.any():
+    has_nothing_to_judge = not len(debounce.at) and not raised.mask.any()
+    if has_nothing_to_judge:  # nearly all conditions, at nearly all polls
         return debounce
     mask = unsilenced(raised, condition, poll)
     if condition.stays is not None or looks_back_too_far(condition, poll, resumed_at):
@@ -220,7 +236,7 @@ def advance_one(
     since = np.full(len(holds), facts.now)
     if raised.since is not None:
         since = raised.since[holds]
-    for_elapsed = None
+    for_elapsed = None  # the condition may be raised everywhere, at once
     if raised.lasting is not None:
         for_elapsed = longer(since, facts.now, raised.lasting[holds])
     return debounce.judge(
@@ -245,7 +261,10 @@ def unsilenced(raised: Raised, condition: Condition, poll: RuleInputs) -> Mask:
 def with_staying(
     mask: Mask, condition: Condition, debounce: Debounce, poll: RuleInputs
 ) -> Mask:
-    """(rows,) Also where the condition is active and stays so: as its `stays` says, or everywhere where it has none."""
+    """(rows,) Where the rule holds, and where the condition is active and must not be cleared yet.
+
+    A condition with a rule `stays` is not cleared where that rule holds; one without is not cleared at all.
+    """
     mask = mask.copy()
     active, _ = debounce.active()
     if condition.stays is None:
@@ -272,7 +291,7 @@ def looks_back_too_far(
 def blockers(
     debounced: Mapping[str, Debounce], poll: RuleInputs
 ) -> tuple[tuple[int, str], ...]:
-    """Return the connections whose limit one client uses up, each with that client, from the active conditions."""
+    """Return the connections at their flow limit, each with the client that uses it up, from the active conditions."""
     pairs: list[tuple[int, str]] = []
     for name, condition in for_kind(poll.broker.kind.name).items():
         if condition.blockers is not None and name in debounced:

@@ -1,4 +1,9 @@
-"""From one poll to the active conditions. State is by the broker's clock, conditions are by the agent's."""
+"""From one poll to the active conditions. State is by the broker's clock, conditions are by the agent's.
+
+Words of the state: `patience` is the learned stall threshold, the time after which a client that buffers messages and
+acknowledges none is stalled. `unacked` is what consumers buffer. The `account` says what became of each message. A poll
+is *glanced* at where only the account is advanced, between two polls that are judged.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -99,7 +104,7 @@ class Judgement:
     """The last poll of the agent before its restart, where the judgement goes on; its windows started again then."""
 
     def with_new_labels(self) -> "Judgement":
-        """Return the state without numbers by client: the clients are about to be numbered again."""
+        """Return the state without the numbers by client: with new labels the clients get new positions and keys."""
         return replace(
             self,
             patience=self.patience.laid_aside(),
@@ -119,17 +124,24 @@ class Judgement:
         return replace(self, normal=replace(self.normal, history=profile, hour=-1))
 
     def absence_seconds(self, constants: Constants) -> Column:
-        """(queues,) Seconds for which its consumers may be away: as usual at this hour, else as its absences taught."""
+        """(queues,) Seconds for which a queue may be without consumers before that is a condition.
+
+        It is the time that is usual at this hour of the week, but no less than the cold value; without such a normal
+        value, what was learned from earlier absences of its consumers.
+        """
         learned = self.absences.seconds(self.seen.times.now, constants.cold)
         usual = self.normal.expected.absence
         at_least_cold = np.maximum(constants.cold, usual)
         seconds = np.where(np.isnan(usual), learned, at_least_cold)
-        # A holiday within it makes a regular absence longer.
-        holiday = np.fmax(self.normal.holiday_end - self.timers.absent, 0.0)
-        return seconds + np.where(seconds > LONG, holiday, 0.0)
+        # A holiday that falls into a long absence (a night, a weekend) makes it longer; a short one it does not.
+        holiday_seconds = np.fmax(self.normal.holiday_end - self.timers.absent, 0.0)
+        return seconds + np.where(seconds > LONG, holiday_seconds, 0.0)
 
     def begun_anew(self, now: float) -> "Judgement":
-        """Return the state after a restart or a failover: thresholds stay, and clients get time to come back."""
+        """Return the state after a restart or a failover: thresholds stay, and clients get time to come back.
+
+        Each part begins anew by its own rule. Conditions, windows and all parts that are not named start empty.
+        """
         seen = Seen(times=Times(interval=self.seen.times.interval, started=now))
         parts = ("timers", "absences", "normal", "service", "account", "openmq_account")
         anew: dict[str, Any] = {
@@ -167,6 +179,7 @@ def judge(
     calendar: Calendar,
 ) -> tuple[Judgement, bool]:
     """Return the state after this snapshot with the active conditions, and whether the poll could be judged."""
+    # Without a broker, or on one that does nothing until it takes over, there is nothing to judge.
     is_passive = snapshot.broker is not None and snapshot.broker.role is Role.PASSIVE
     pair = None if is_passive else facts(state.seen, snapshot, constants)
     if pair is None or snapshot.broker is None:
@@ -175,10 +188,14 @@ def judge(
     found = of_given_kind(pair[1], groups.queues)
     if found.restarted:
         state = state.begun_anew(found.now)
+
+    # First the state of this poll, from which the rules read; `state` is still that of the poll before.
     openmq, found, progress = as_its_broker_counts(state, found, snapshot, seen)
     now = advance(state, found, progress, groups, constants, calendar)
     now = with_account(now, state, found, snapshot, seen, openmq, constants)
     poll = rule_inputs(now, found, snapshot, snapshot.broker, groups, constants, openmq)
+
+    # Then the rules, and what follows from their results.
     churn = state.churn.advance(poll, state.seen, state.unacked)
     debounced = advance_conditions(state.debounced, poll, state.resumed_at)
     if openmq is not None:
@@ -220,7 +237,10 @@ def judge(
 def as_its_broker_counts(
     state: Judgement, found: Facts, snapshot: Snapshot, seen: Seen
 ) -> tuple[Openmq | None, Facts, Progress]:
-    """Return what only OpenMQ needs, the facts with one meaning for all brokers, and who made progress."""
+    """Return the state that only OpenMQ needs, the facts with one meaning for all brokers, and who made progress.
+
+    OpenMQ counts other things under the same names, so its facts are translated; other brokers have no such state.
+    """
     if snapshot.broker is not None and snapshot.broker.kind is BrokerKind.OPENMQ:
         return state.openmq.advance(found, snapshot, seen.addresses)
     return None, found, progress_of(found.consumer, found.now)
@@ -234,37 +254,42 @@ def advance(
     constants: Constants,
     calendar: Calendar,
 ) -> Judgement:
-    """Return the state with unacknowledged messages, timers, thresholds and windows after this poll."""
+    """Return the state with unacknowledged messages, timers, thresholds and windows after this poll.
+
+    Stall thresholds are NaN where the broker shows no numbers of each consumer. An absence of consumers that has ended
+    is learned only if it began after the last gap in the polls: nobody knows what happened in a gap.
+    """
     unacked = state.unacked.advance(found, progress)
-    then = state.seen.times.now
-    timers, dispatch, absences = timeout.advance_timers(
-        state.timers, state.dispatch, found, then, constants
+    previous = state.seen.times.now
+    seconds = found.now - previous
+    timers, dispatch, absence_seconds = timeout.advance_timers(
+        state.timers, state.dispatch, found, previous, constants
     )
     activity = state.activity.advance(found, constants)
-    service = state.service.advance(found, found.now - then)
+    service = state.service.advance(found, seconds)
     flow = trend(activity, constants, found.interval)
     normal = state.normal.advance(
-        found, found.now - then, timers, activity, flow, service, calendar
+        found, seconds, timers, activity, flow, service, calendar
     )
     patience, of_clients = timeout.advance_patience(
         state.patience, unacked, groups.clients, found, constants
     )
     if not found.counted:
         of_clients = np.full(len(of_clients), np.nan)
+    began_after_gap = found.now - absence_seconds > normal.gap
+    observed_absences = np.where(began_after_gap, absence_seconds, np.nan)
     return replace(
         state,
         unacked=unacked,
         timers=timers,
         patience=patience,
         dispatch=dispatch,
-        absences=state.absences.advance(
-            found, np.where(found.now - absences > normal.gap, absences, np.nan)
-        ),
+        absences=state.absences.advance(found, observed_absences),
         activity=activity,
         service=service,
         normal=normal,
         trend=flow,
-        service_rate=state.service_rate.advance(found, found.now - then),
+        service_rate=state.service_rate.advance(found, seconds),
         buffers=state.buffers.advance(found) if found.counted else state.buffers,
         patience_of_clients=of_clients,
         rings=~np.isnan(found.ring),
@@ -280,7 +305,9 @@ def with_account(
     openmq: Openmq | None,
     constants: Constants,
 ) -> Judgement:
-    """Return the state with the account after this poll, as this kind of broker has one.
+    """Return the state with the account after this poll; as it is for a kind of broker that has none.
+
+    Artemis and OpenMQ count different things, so each has an account of its own.
 
     Args:
         now: The state after this poll.
@@ -303,21 +330,30 @@ def with_account(
 def accounted(
     state: Judgement, found: Facts, snapshot: Snapshot, seen: Seen, constants: Constants
 ) -> MessageAccount:
-    """Return the account after a poll. found: the changes since the last poll that was judged."""
+    """Return the account after a poll that is judged. found: the changes since the last poll that was judged.
+
+    Where polls were glanced at since then, the account has their changes already: it gets those since the last of them,
+    too.
+    """
     if state.glanced is None:
         return state.account.advance(found, snapshot, state.seen, seen)
     pair = facts(state.glanced, snapshot, constants)
-    since = pair[1] if pair else found
+    since_glance = pair[1] if pair else found
     account = state.account.advance(
-        found, snapshot, state.seen, seen, (since, state.glanced)
+        found, snapshot, state.seen, seen, (since_glance, state.glanced)
     )
+    # For the rules, what rings lost at glances and at this poll is one growth.
     ring_losses = account.ring_losses.with_growth_of(state.account.ring_losses)
     return replace(account, ring_losses=ring_losses)
 
 
 def glanced(state: Judgement, snapshot: Snapshot, constants: Constants) -> Judgement:
-    """Return the state after a poll between two that are judged; as it was where that poll cannot be compared."""
+    """Return the state after a glance: a poll between two that are judged, at which only the account is advanced.
+
+    It stays as it was where the poll cannot be compared with the one before: a part is missing, or the broker restarted.
+    """
     before = state.glanced or state.seen
+    # Glances are more frequent than polls: the interval of the polls would not be true of them.
     without_interval = replace(before, times=replace(before.times, interval=np.nan))
     pair = facts(without_interval, snapshot, constants)
     if pair is None or in_part(snapshot.observation):
@@ -338,7 +374,8 @@ def evictions(account: MessageAccount, found: Facts) -> lost.Evictions:
     books = account.books
     losses = account.ring_losses
     nothing = np.full(len(found.queues), np.nan)
-    if losses.index is not found.queues:  # of a kind of broker that has none
+    has_rings = losses.index is found.queues  # else the account was never advanced
+    if not has_rings:
         return lost.Evictions(nothing, nothing, nothing, nothing, nothing, nothing, {})
     return lost.Evictions(
         books.evicted,
@@ -360,14 +397,26 @@ def rule_inputs(
     constants: Constants,
     openmq: Openmq | None,
 ) -> RuleInputs:
+    """Return all that the rules read at this poll: its facts, and the state after it.
+
+    Args:
+        now: The state after this poll.
+        found: The facts of the poll.
+        snapshot: The poll.
+        broker: The broker of the poll.
+        groups: The series of queues and clients.
+        constants: The times that operators may change.
+        openmq: What only OpenMQ needs; None for another kind of broker.
+    """
     per_consumer = timeout.consumer_patience(groups, found, now.patience_of_clients)
-    soon = max(constants.proof, constants.floor_polls * found.interval)
-    known = (
-        constants
-        if openmq is not None
-        else replace(constants, cold=min(constants.cold, soon))
-    )
-    patience = now.patience  # not `now`: conditions hold on to these inputs, and it to the last poll's conditions
+    for_full_buffers = constants_for_full_buffers(constants, found, openmq)
+    # A name of its own: conditions keep these inputs, and the function below must not keep the whole state with them.
+    patience = now.patience
+    accounted_columns: dict[str, Column] = {}
+    if openmq is not None and openmq.said is not None:
+        accounted_columns = now.openmq_account.of_queues(
+            found.queues, constants, found.interval
+        )
     return RuleInputs(
         snapshot=snapshot,
         found=found,
@@ -398,17 +447,32 @@ def rule_inputs(
         left_out=snapshot.observation.left_out,
         losses=now.account.losses if openmq is None else Losses(),
         openmq=openmq,
-        accounted=now.openmq_account.of_queues(found.queues, constants, found.interval)
-        if openmq is not None and openmq.said is not None
-        else {},
+        accounted=accounted_columns,
         eager=lambda full: timeout.eager_patience(
-            patience, groups, per_consumer, full, found.interval, known
+            patience, groups, per_consumer, full, found.interval, for_full_buffers
         ),
     )
 
 
+def constants_for_full_buffers(
+    constants: Constants, found: Facts, openmq: Openmq | None
+) -> Constants:
+    """Return the constants for the stall thresholds of consumers whose buffer is full.
+
+    A full buffer is evidence by itself: a client of which nothing was learned need not be watched for the whole cold
+    time, but only for the time of a proof. OpenMQ keeps the cold time.
+    """
+    if openmq is not None:
+        return constants
+    soon = max(constants.proof, constants.floor_polls * found.interval)
+    return replace(constants, cold=min(constants.cold, soon))
+
+
 def of_given_kind(found: Facts, queues: Grouping[QueueSeries]) -> Facts:
-    """Return the facts with the kind that a rule gives a queue, in place of that of the broker's settings."""
+    """Return the facts with the kind that an operator's rule gives a queue, in place of the kind that the broker shows.
+
+    The kind decides whether the rules judge the queue, and whether it is one where messages are parked.
+    """
     has_kind = queues.by_source(
         "kind given", lambda series: series.said.kind is not None
     )
@@ -432,7 +496,7 @@ def closed(queues: Grouping[QueueSeries], now: float) -> Mask:
         queues.index.rows[queues.member[queue]].said.hours
         for queue in with_hours.tolist()
     ]
-    is_open = {distinct: distinct(now) for distinct in set(hours)}
+    is_open = {distinct: distinct(now) for distinct in set(hours)}  # most share a few
     mask = np.zeros(len(queues.member), np.bool_)
     mask[with_hours] = [not is_open[hours_of_queue] for hours_of_queue in hours]
     return mask
@@ -441,7 +505,7 @@ def closed(queues: Grouping[QueueSeries], now: float) -> Mask:
 def with_silence(
     conditions: tuple[ActiveCondition, ...], groups: Groups
 ) -> tuple[ActiveCondition, ...]:
-    """Return the conditions; those that a rule silences are marked."""
+    """Return the conditions, marked where an operator's rule silences their queue or their client."""
     queues = {QUEUE(series) for series in silenced(groups.queues.index)}
     clients = {CLIENT(series) for series in silenced(groups.clients.index)}
     if not queues and not clients:

@@ -48,10 +48,11 @@ def without_progress(poll: RuleInputs) -> Mask:
     That is the longest stall threshold of its clients. One more, False, is for a queue that is not known.
     """
     facts = poll.found
-    # Some messages expire before they are seen in a queue.
+    # Some messages expire between two polls: then messages come, and yet no poll sees one in the queue.
     expects_messages = (poll.trend.comes > 0) & ~np.isnan(poll.timers.ready)
     has_work = (facts.ready > 0) | (facts.d_added > 0) | expects_messages
     settles_nothing = longer(poll.timers.stuck, facts.now, poll.queue_patience)
+    # An unknown queue has position -1, which is the last element: it must be False.
     return np.append(has_work & settles_nothing, np.False_)
 
 
@@ -63,7 +64,10 @@ def of_rows(
     is_critical: Mask,
     clock: Clock,
 ) -> Iterator[ActiveCondition]:
-    """Return the conditions of queues; or one a client, with the numbers of its consumer that has it for longest.
+    """Return one active condition for each queue at which it is active, or for each client.
+
+    A client may have the condition at several consumers. It is reported once, with the numbers of the consumer that
+    has it for longest and with the number of these consumers.
 
     Args:
         condition: The condition.
@@ -86,7 +90,7 @@ def of_rows(
         since = since[is_shown]
         consumers = np.zeros(len(positions), np.intp)
         queues = positions
-    rows = zip(
+    columns = zip(
         positions.tolist(),
         grouping.index.rows[grouping.member[positions]].tolist(),
         severity(condition, queues, poll, is_critical),
@@ -95,7 +99,7 @@ def of_rows(
         consumers.tolist(),
         strict=True,
     )
-    for row, series, level, begin, numbers, count in rows:
+    for position, series, level, begin, numbers, count in columns:
         yield ActiveCondition(
             name=condition.name,
             broker=series.broker,
@@ -106,8 +110,8 @@ def of_rows(
             since=begin - clock.applied,
             evidence=numbers,
             consumers=count,
-            why=condition.why(poll, row) if condition.why else "",
-            verdicts=verdicts_on_demand(condition, poll, row, begin),
+            why=condition.why(poll, position) if condition.why else "",
+            verdicts=verdicts_on_demand(condition, poll, position, begin),
             begin=begin,
         )
 
@@ -115,14 +119,17 @@ def of_rows(
 def verdicts_on_demand(
     condition: Condition, poll: RuleInputs, row: int, begin: float
 ) -> Verdicts:
-    """Return the verdicts on the causes, which are decided when they are first read."""
+    """Return the verdicts on the possible causes, decided only when they are first read: that costs much."""
     if condition.decide is None:
         return {}
     return OnDemand(decided, condition, poll, row, begin)
 
 
 def decided(condition: Condition, poll: RuleInputs, row: int, since: float) -> Verdicts:
-    """Decide the causes of a condition that is active in a row. since: when it began, by the broker's clock."""
+    """Return the verdict on each possible cause of a condition that is active in a row.
+
+    A cause that is proven rules out its rivals. since: when the condition began, by the broker's clock.
+    """
     if condition.decide is None:
         return {}
     kind = ConsumerCase if condition.scope is Scope.CLIENT else Case
@@ -137,7 +144,7 @@ def decided(condition: Condition, poll: RuleInputs, row: int, since: float) -> V
 def of_broker(
     condition: Condition, begin: float, poll: RuleInputs, clock: Clock
 ) -> ActiveCondition:
-    """Return a condition of the broker: at once as bad as it may be, as it concerns all queues."""
+    """Return an active condition of the broker. Its severity is the worst it may have, as it concerns all queues."""
     worst = Severity.CRITICAL if condition.may_be_critical else Severity.WARNING
     return ActiveCondition(
         name=condition.name,
@@ -156,7 +163,7 @@ def of_broker(
 def longest(
     groups: Positions, positions: Positions, since: Column
 ) -> tuple[Positions, Column, Positions]:
-    """Return of each group the row that began first.
+    """Return for each group the row that began first.
 
     Args:
         groups: (rows,) The group of each; rows in group -1 are left out.
@@ -168,16 +175,20 @@ def longest(
     """
     in_group = np.flatnonzero(groups >= 0)
     by_group_and_begin = np.lexsort((since[in_group], groups[in_group]))
-    order = in_group[by_group_and_begin]
-    _, first, count = np.unique(groups[order], return_index=True, return_counts=True)
-    chosen = order[first]
-    return positions[chosen], since[chosen], count
+    rows = in_group[by_group_and_begin]
+    _, first, count = np.unique(groups[rows], return_index=True, return_counts=True)
+    earliest = rows[first]
+    return positions[earliest], since[earliest], count
 
 
 def severity(
     condition: Condition, queues: Positions, poll: RuleInputs, is_critical: Mask
 ) -> list[Severity]:
-    """Return the severity of a condition at each of these queues, -1 for a queue that is not known."""
+    """Return the severity of a condition at each of these queues; the position -1 is a queue that is not known.
+
+    It is critical where the queue makes no progress, if this condition may be critical; else a warning; but only a
+    notice where the condition itself says so.
+    """
     critical = is_critical[queues] & condition.may_be_critical
     level = np.where(critical, Severity.CRITICAL, Severity.WARNING)
     level[condition.notice(poll, queues)] = Severity.INFO
@@ -191,7 +202,7 @@ def reported(
     is_critical: Mask,
     clock: Clock,
 ) -> Iterator[ActiveCondition]:
-    """Return the conditions of clients that the condition reports itself, in place of a rule over rows."""
+    """Return the active conditions of clients for a condition that has no rule over rows, but its own reports."""
     reports = list(condition.reports(churn, poll)) if condition.reports else []
     if not reports:
         return
@@ -229,7 +240,9 @@ def positions_by_name(poll: RuleInputs, names: Sequence[str]) -> Positions:
 def evidence(
     condition: Condition, poll: RuleInputs, positions: Positions, since: Column
 ) -> list[dict[str, float]]:
-    """Return the numbers of each row, without those that the broker does not show.
+    """Return for each row its numbers by name: the age of the condition and those that the condition names.
+
+    A number that the broker does not show is left out.
 
     since: (positions,) Since when the condition is active, by the broker's clock.
     """

@@ -31,14 +31,14 @@ class ShownSince:
     def advance(
         self, conditions: Sequence[ActiveCondition]
     ) -> tuple["ShownSince", tuple[ActiveCondition, ...]]:
-        """What is shown now, and the conditions; those that are known have the time that was shown before."""
+        """Return the times that are shown after this poll, and the conditions with these times as their `since`."""
         times: dict[Key, tuple[float, float]] = {}
         shown: list[ActiveCondition] = []
         for condition in conditions:
             key = key_of(condition)
             since = self._since(key, condition)
             times[key] = (condition.begin, since)
-            # Most have not moved, and their copies would cost more than all else here.
+            # Most have the right time already, and their copies would cost more than all else here.
             shown.append(
                 condition
                 if since == condition.since
@@ -47,6 +47,11 @@ class ShownSince:
         return ShownSince(times), tuple(shown)
 
     def _since(self, key: Key, condition: ActiveCondition) -> float:
+        """Return since when the condition is shown: the time that was shown before, as long as it is the same one.
+
+        It is the same where its begin by the broker's clock is the same. Of an earlier agent only the time by the
+        agent's clock is known: it is the same where that time differs by no more than the jitter of the clocks.
+        """
         begin, since = self.times.get(key, NEVER)
         if begin == condition.begin:
             return since

@@ -1,4 +1,8 @@
-"""Two clocks: the broker's and ours. Times that are shown are the broker's, moved to ours by the smoothed skew."""
+"""Two clocks: the broker's and the agent's.
+
+The broker states times by its own clock. They are shown by the agent's: corrected by the skew, the smoothed difference
+of the two.
+"""
 
 from dataclasses import dataclass, field
 
@@ -7,6 +11,7 @@ import numpy as np
 from penstock.model import Broker, Process
 
 SMOOTHING = 0.3
+"""The weight of a new measurement of the skew; the weight of those before is the rest."""
 STEP_SECONDS = 0.25
 """A smaller change of skew moves no time that is shown: idle rows must not change from poll to poll."""
 JITTER_SECONDS = 1.0
@@ -37,7 +42,10 @@ class Clock:
         return Clock(skew, applied, self._start(broker, stamp, process), process)
 
     def _smoothed(self, measured: float) -> float:
-        """Return the skew after it was measured once more; NaN where that was not possible."""
+        """Return the skew after one more measurement, which is NaN where the broker showed no clock.
+
+        A measurement that differs by more than jitter replaces the mean: somebody has set one of the clocks.
+        """
         if np.isnan(measured):
             return self.skew
         if np.isnan(self.skew) or abs(measured - self.skew) > JITTER_SECONDS:
@@ -45,10 +53,13 @@ class Clock:
         return (1 - SMOOTHING) * self.skew + SMOOTHING * measured
 
     def _start(self, broker: Broker, stamp: float, process: Process) -> float:
-        """Return when the broker started; the time that is known already where it differs by no more than jitter."""
+        """Return when the broker started, by the agent's clock.
+
+        It is measured at each poll, and each result differs a little. The time that was shown before stays for the same
+        process while the difference is jitter, and where the broker shows no uptime.
+        """
         start = stamp - broker.uptime
         is_same_process = not process.replaces(self.process)
         is_jitter = abs(start - self.start) < JITTER_SECONDS
-        return (
-            self.start if np.isnan(start) or (is_same_process and is_jitter) else start
-        )
+        is_same_start = is_same_process and is_jitter
+        return self.start if np.isnan(start) or is_same_start else start

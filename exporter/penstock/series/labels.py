@@ -1,7 +1,8 @@
 """From the rows of a broker to the series that are shown: one set of labels a row, or one for rows that are summed.
 
 `Grouping` remembers from poll to poll which series each row of a table belongs to, so that only new and changed rows
-are labelled again.
+are labelled again. A series is one set of labels of a metric. It has a key, which stays the same from poll to poll, and
+a position among the series of this poll; `member` has the position for each row.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -264,26 +265,32 @@ class Grouping(Generic[SeriesT]):
         return float(numbers[position]) if position >= 0 else 0.0
 
     def by_source(self, name: str, number: Callable[[SeriesT], float]) -> Column:
-        """(rows,) The number of each row's series; NaN for hidden rows. `number` is called once in a series' life."""
-        return np.append(self.index.column(name, number), np.nan)[self.member]
+        """(rows,) The number of each row's series; NaN for hidden rows.
+
+        `number` is called only once for each series; the result is remembered under `name`.
+        """
+        numbers = self.index.column(name, number)
+        with_hidden = np.append(numbers, np.nan)  # HIDDEN, -1, is the last position
+        return with_hidden[self.member]
 
     def sum(self, column: Column) -> Column:
         """(series,) The sum over the rows of each; NaN where all are missing. column: (rows,)."""
         if self.one_to_one:
             return column
-        counts = (self.member >= 0) & ~np.isnan(column)
-        member = self.member[counts]
-        sums = np.bincount(member, weights=column[counts], minlength=len(self.index))
-        rows = np.bincount(member, minlength=len(self.index))
+        has_value = (self.member >= 0) & ~np.isnan(column)
+        member = self.member[has_value]
+        size = len(self.index)
+        sums = np.bincount(member, weights=column[has_value], minlength=size)
+        rows = np.bincount(member, minlength=size)
         return np.where(rows > 0, sums, np.nan)
 
     def max(self, column: Column) -> Column:
         """(series,) The largest value of the rows of each; NaN where all are missing. column: (rows,)."""
         if self.one_to_one:
             return column
-        counts = (self.member >= 0) & ~np.isnan(column)
+        has_value = (self.member >= 0) & ~np.isnan(column)
         largest = np.full(len(self.index), -np.inf)
-        np.maximum.at(largest, self.member[counts], column[counts])
+        np.maximum.at(largest, self.member[has_value], column[has_value])
         return np.where(np.isinf(largest), np.nan, largest)
 
     def count(self) -> Column:
@@ -299,13 +306,13 @@ def is_identity(member: Positions, size: int) -> bool:
 
 def sum_by(positions: Positions, values: Column, size: int) -> Column:
     """(size,) The sum of the values at each position; positions of -1 and missing values are left out."""
-    counts = (positions >= 0) & ~np.isnan(values)
-    sums = np.bincount(positions[counts], weights=values[counts], minlength=size)
+    has_value = (positions >= 0) & ~np.isnan(values)
+    sums = np.bincount(positions[has_value], weights=values[has_value], minlength=size)
     return sums.astype(np.float64)
 
 
 POLLS_OUTSIDE = 3
-"""For so many polls a row stays that is no longer among the worst."""
+"""A row is no longer shown from the poll on at which it has not been among the worst for so many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +328,9 @@ class TopK:
     outside: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
 
     def advance(self, keys: Keys, is_worst: NDArray[np.bool_]) -> "TopK":
-        """Return the rows that are shown after one more poll.
+        """Return the rows that are shown after one more poll: the worst, and those that were so a short time ago.
+
+        Otherwise rows of nearly the same rank would come and go at each poll.
 
         Args:
             keys: (rows,) The keys of all rows now.
@@ -329,8 +338,9 @@ class TopK:
         """
         if is_worst.all():
             return TopK(keys, np.zeros(len(keys), np.int64))
-        before = positions(self.keys, keys)
-        outside = take_or_fill(self.outside + 1, before, POLLS_OUTSIDE)
+        origin = positions(self.keys, keys)
+        # A row that was not shown gets as many polls as a row that has just gone.
+        outside = take_or_fill(self.outside + 1, origin, POLLS_OUTSIDE)
         outside[is_worst] = 0
         is_shown = outside < POLLS_OUTSIDE
         return TopK(keys[is_shown], outside[is_shown])
@@ -355,7 +365,7 @@ def top_k(
         return np.ones(size, np.bool_)
     first = np.nan_to_num(first, nan=-np.inf)
     then = np.nan_to_num(then, nan=-np.inf)
-    largest_first = np.lexsort((-then, -first))
+    largest_first = np.lexsort((-then, -first))  # the last key is the first criterion
     rank = rank_in_group(groups, largest_first)
     allowed = largest_first[rank[largest_first] < per_group]
     mask = np.zeros(size, np.bool_)
@@ -364,7 +374,11 @@ def top_k(
 
 
 def rank_in_group(groups: Positions | Keys, order: Positions) -> Positions:
-    """(rows,) How many rows of its group come before each row. order: the positions of all rows, in order."""
+    """(rows,) How many rows of its group come before each row in this order. order: the positions of all rows.
+
+    A stable sort by group makes one run of each group, in which the rows keep the order: the rank of a row is its
+    distance from the start of its run.
+    """
     size = len(groups)
     by_group = order[np.argsort(groups[order], kind="stable")]
     sorted_groups = groups[by_group]
@@ -372,6 +386,7 @@ def rank_in_group(groups: Positions | Keys, order: Positions) -> Positions:
     is_first[1:] = sorted_groups[1:] != sorted_groups[:-1]
     starts = np.flatnonzero(is_first)
     lengths = np.diff(np.append(starts, size))
+    start_of_run = np.repeat(starts, lengths)
     rank = np.empty(size, np.intp)
-    rank[by_group] = np.arange(size) - np.repeat(starts, lengths)
+    rank[by_group] = np.arange(size) - start_of_run
     return rank

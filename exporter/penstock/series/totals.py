@@ -1,4 +1,8 @@
-"""Counters of series whose rows come and go: the growth of each row since the last poll, summed for good."""
+"""Counters of series whose rows come and go, such as the messages that the consumers of a client have acknowledged.
+
+The sum of the rows' counters would fall whenever a row goes. So each series has a running total, to which the growth of
+its rows is added at each poll.
+"""
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
@@ -23,7 +27,7 @@ SeriesT = TypeVar("SeriesT", bound=Hashable)
 LEAST_DORMANT = 500
 """So many totals of series without a row may be remembered in any case."""
 MOST_DORMANT = 20_000
-"""The most of them, where fewer series are shown now."""
+"""A capacity that many series once needed shrinks to this when fewer are shown."""
 
 
 def dormant_capacity(before: int, series: int) -> int:
@@ -83,6 +87,7 @@ class Totals(Generic[SeriesT]):
         """
         source = grouping.source
         index = grouping.index
+        size = len(index)
         now = np.stack(counters)
         before = self._last_counters(source, len(now))
         unlisted = self._with_unlisted(source, before)
@@ -92,15 +97,18 @@ class Totals(Generic[SeriesT]):
             is_late = np.isin(source.keys, late)
             begin = np.where(np.isnan(before), now, before)
             before[:, is_late] = begin[:, is_late]
-        capacity = dormant_capacity(self.capacity, len(index))
+        capacity = dormant_capacity(self.capacity, size)
         sums, dormant = self._carried(index, len(counters), keeps, capacity)
         for counter, added in enumerate(growth(now, before)):
-            sums[counter] += sum_by(grouping.member, added, len(index))
+            sums[counter] += sum_by(grouping.member, added, size)
         last = np.where(np.isnan(now), before, now)
         return Totals(source, last, index, sums, dormant, capacity, unlisted)
 
     def _with_unlisted(self, source: Index[Any], before: Matrix) -> GoneRows:
-        """Return the rows that `source` lacks now. Those that it lists again get their last counters into `before`."""
+        """Return the rows that `source` lacks now, with their last counters.
+
+        For rows that it lists again, their last counters are written into `before`: they go on from there.
+        """
         if self.last is None or source is self.source:
             return self.unlisted
         if not source.follows(self.source):  # its keys may be those of other things
@@ -116,10 +124,13 @@ class Totals(Generic[SeriesT]):
             return np.full((counters, len(source)), np.nan)
         if source is self.source:
             return self.last.copy()
-        # A new text makes no new thing; but in an index that started again a key may be that of another thing.
-        same_keys = source.follows(self.source)
-        origin_in = source.positions_in if same_keys else source.unchanged_in
-        return take_or_fill(self.last, origin_in(self.source), np.nan)
+        # In an index that goes on, a row with the same key is the same thing, even if its text has changed. In one that
+        # started again the key may be that of another thing: then the text must be the same, too.
+        if source.follows(self.source):
+            origin = source.positions_in(self.source)
+        else:
+            origin = source.unchanged_in(self.source)
+        return take_or_fill(self.last, origin, np.nan)
 
     def sum_of(self, counter: int) -> Column:
         """(series,) The totals of one counter."""
@@ -135,20 +146,24 @@ class Totals(Generic[SeriesT]):
         keeps: Callable[[SeriesT], bool],
         capacity: int,
     ) -> tuple[Matrix, dict[SeriesT, tuple[float, ...]]]:
-        """Return the totals by the series of `index`, to write to, and those of series without a row."""
+        """Return the totals by the series of `index`, as arrays to write to, and those of series without a row.
+
+        A series that has rows again gets its remembered total. Where more than `capacity` series have no row, those that
+        left first are forgotten.
+        """
         if self.sums is None:
             return np.zeros((counters, len(index))), self.dormant
         if index is self.index:
             return self.sums.copy(), self.dormant
         sums = np.stack([index.carry(self.index, row, 0.0) for row in self.sums])
-        # By origin, not by key: after new rules the keys are those of other series.
+        # By labels, not by key: after a change of the rules a key may be that of another series.
         origin = index.unchanged_in(self.index)
         dormant = self.dormant | self._sums_of_left(origin, keeps)
-        new = np.flatnonzero(origin < 0).tolist() if dormant else []
-        for position in new:
-            remembered = dormant.pop(index.rows[position], None)
-            if remembered is not None:
-                sums[:, position] += remembered
+        if dormant:
+            for position in np.flatnonzero(origin < 0).tolist():
+                remembered = dormant.pop(index.rows[position], None)
+                if remembered is not None:
+                    sums[:, position] += remembered
         while len(dormant) > capacity:
             oldest = next(iter(dormant))
             del dormant[oldest]
@@ -157,7 +172,10 @@ class Totals(Generic[SeriesT]):
     def _sums_of_left(
         self, origin: Positions, keeps: Callable[[SeriesT], bool]
     ) -> dict[SeriesT, tuple[float, ...]]:
-        """Return the totals of the series that have no row any more. origin: of the present series, in `index`."""
+        """Return the totals of the series that have no row any more, if `keeps` wants them remembered.
+
+        origin: (series now,) The position of each in `self.index`, -1 where it is new.
+        """
         if self.sums is None:
             return {}
         has_left = np.ones(len(self.index), np.bool_)
@@ -170,7 +188,11 @@ class Totals(Generic[SeriesT]):
 
 
 def growth(now: Matrix, before: Matrix) -> Matrix:
-    """(counters, rows) The growth of each counter: all of it where it is new or fell, NaN where it is missing."""
+    """(counters, rows) The growth of each counter: all of it where it is new or fell, NaN where it is missing.
+
+    A counter that fell started again from 0: its whole value came since then.
+    """
     was_there = ~np.isnan(before)
     goes_on = was_there & (now >= before)
-    return np.where(goes_on, now - np.where(was_there, before, 0), now)
+    last = np.where(was_there, before, 0)
+    return np.where(goes_on, now - last, now)
