@@ -1,4 +1,7 @@
-"""The account as series: by fate of a queue's messages, and of those that came to no queue of an address."""
+"""The account as series: how many messages of a queue had which fate, and of an address those that came to no queue.
+
+A *fate* is what became of a message: it was delivered, expired, evicted … An account may know only bounds of a number.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -47,7 +50,8 @@ class FateRows:
     """The rows of a table whose messages have one fate, or may have it.
 
     Attributes:
-        keys: (rows,) One number for each row and its fate: the identity of its series.
+        keys: (rows,) One number for each row and its fate, the identity of its series: the key of the row times the
+            number of all fates, and the fate's number.
         positions: (rows,) The position of each in the table.
         at_least: (rows,) Messages at least.
         at_most: (rows,) Messages at most; infinite where no bound is known.
@@ -83,14 +87,15 @@ def fate_table(
         before: The rows of this table at the last poll.
     """
     grouping = queues.grouping
+    # All are by the same queues, those of this poll: not so where the poll was not judged.
     is_current = account.books.index is rows.index is join.queues is grouping.source
     if not (account.watched and is_current):
         return Table(Index.empty())
     accounted = queues_with_account(grouping, rows)
     parts = queue_fate_rows(account, grouping, rows, accounted)
     if account.address_books.index is grouping.source:
-        addresses_of_these = join.at[accounted]
-        one_per_address = accounted[np.unique(addresses_of_these, return_index=True)[1]]
+        _, first_queues = np.unique(join.at[accounted], return_index=True)
+        one_per_address = accounted[first_queues]
         parts += address_fate_rows(account, grouping, one_per_address)
     parts += unrouted_at_bare_addresses(account.bare, addresses)
     return as_table(parts, before)
@@ -121,7 +126,13 @@ def queue_fate_rows(
 def address_fate_rows(
     account: MessageAccount, grouping: Grouping[QueueSeries], queues: Positions
 ) -> list[FateRows]:
-    """Return the rows of each fate of messages that came to no queue. queues: one of each address, to stand for it."""
+    """Return the rows of each fate of messages that came to no queue.
+
+    The fates `SHOWN_WHERE_PROBABLE` are left out where nothing but the time between two reads makes them possible: they
+    are probable where some are sure, or where messages of a rollback are still missing.
+
+    queues: The position of one queue of each address, to stand for it.
+    """
     bounds_by_fate = address_fates(account)
     lacks_messages = account.rollbacks.reindexed(grouping.source).unsettled > 0
     parts: list[FateRows] = []
@@ -181,7 +192,7 @@ def rows_with_messages(
     keys: Callable[[Positions], Keys],
     label: Callable[[int], MessageFate],
 ) -> FateRows:
-    """Return those of `rows` whose messages have a fate or may have it.
+    """Return those of `rows` whose messages have a fate, or may have it up to a known bound.
 
     Args:
         rows: The positions of the rows to look at.
@@ -200,7 +211,10 @@ def rows_with_messages(
 def as_table(
     parts: Sequence[FateRows], before: Index[MessageFate]
 ) -> Table[MessageFate]:
-    """Return one table of the rows of all fates. before: the rows of that table at the last poll."""
+    """Return one table of the rows of all fates, with the columns that `fate_table` describes.
+
+    before: the rows of that table at the last poll.
+    """
     keys = np.concatenate([part.keys for part in parts])
     positions = np.concatenate([part.positions for part in parts])
     low = np.concatenate([part.at_least for part in parts])

@@ -105,7 +105,7 @@ def assess(state: State, snapshot: Snapshot, policy: Policy) -> tuple[State, Tab
 
 
 def advance(state: State, snapshot: Snapshot, policy: Policy) -> State:
-    """Return the state after this snapshot without its findings and tables: that takes two thirds of the time."""
+    """Return the state after this snapshot, without new findings and without tables: it takes two thirds of the time."""
     return advanced(state, snapshot, policy)[0]
 
 
@@ -142,7 +142,7 @@ def advanced(
 
 
 def with_broker(state: State, snapshot: Snapshot) -> State:
-    """Return the state with the broker's clock of this poll."""
+    """Return the state with the clock after this poll, and the note that a passive broker has no queues of its own."""
     broker = snapshot.broker
     if broker is None:
         return state
@@ -169,7 +169,12 @@ def with_queues(state: State, snapshot: Snapshot, policy: Policy) -> State:
 def with_judgement(
     state: State, snapshot: Snapshot, listed: Table[ConsumerRow], policy: Policy
 ) -> State:
-    """Return the state with the listed consumers of this poll, and with the judgement that rests on them."""
+    """Return the state with the judgement of this poll, and with its consumers: grouped before it, shown after it.
+
+    The rules judge consumers by their clients; which consumers are shown one by one depends on the judgement.
+
+    listed: the consumers of the poll.
+    """
     consumers = state.consumers.group(snapshot, listed, state.queues.grouping, policy)
     groups = Groups(state.queues.grouping, consumers.clients, policy.broker)
     judgement, _ = judge(
@@ -264,7 +269,7 @@ def messages_by_queue(state: State, queues: Table[QueueRow] | None) -> Column | 
 def judged(
     state: State, tables: Tables, clients: Grouping[ClientSeries]
 ) -> dict[str, Table[Any]]:
-    """Return the tables of the judgement, and those of queues, clients and addresses with what it measured of them."""
+    """Return the tables of the judgement, and those of queues, clients and addresses with columns that it measured."""
     judgement = state.judgement
     rolled_up = judgement.incidents.rolled_up
     conditions = judgement.conditions
@@ -411,7 +416,10 @@ def prepared_transactions(snapshot: Snapshot) -> float:
 def broker_table(
     snapshot: Snapshot, broker: Broker, clock: Clock, policy: Policy
 ) -> Table[BrokerSeries]:
-    """Return the one row of the broker."""
+    """Return the table of the broker, which has one row.
+
+    A mirror, a broker that only receives a copy of another's messages, is active; it is shown as `mirror`.
+    """
     is_mirror = bool(policy.mirror_of or broker.mirror_of)
     shows_mirror = is_mirror and broker.role is Role.ACTIVE
     row = BrokerSeries(

@@ -33,7 +33,7 @@ LIMIT = REASONS.index("limit")
 MOST_EXPECTED = 1000
 """So many queues at most show how many messages are expected."""
 TIMES = ("ring_oversize_since", "oldest_message", "oldest_earliest", "oldest_latest")
-"""Measures that are times: they are moved to the agent's clock."""
+"""Measures that are times: they are corrected to the agent's clock."""
 BOUNDS = ("earliest", "latest")
 """Of the time at which the oldest message came."""
 
@@ -137,9 +137,10 @@ def address_causes(
     rolled_up: Collection[Key],
     addresses: Table[AddressSeries],
 ) -> Table[CauseSeries]:
-    """Return the conditions of addresses: unhealthy as in `queue_causes`, the worst of any queue of the address.
+    """Return the conditions of addresses; unhealthy: 1 for a warning, 2 for a critical one, the worst of its queues.
 
-    A paused queue is shown as a paused address only where the address itself is paused.
+    in_incident: 1 where the alert on an incident covers all of them. A condition "paused" of a queue is one of its
+    address only where the address itself is paused.
     """
     labelled = [
         (
@@ -168,8 +169,9 @@ def queue_causes(
 ) -> Table[CauseSeries]:
     """Return the conditions of queues and their clients.
 
-    unhealthy: 1 for a warning, 2 for a critical one; notice: 1 for a notice about the queue itself. Several conditions
-    with the same labels are one, the worst: a sum of queues may have a condition more than once.
+    unhealthy: 1 for a warning, 2 for a critical one; notice: 1 for a notice about the queue itself; in_incident: 1
+    where the alert on an incident covers them. Several conditions with the same labels are one, the worst: a sum of
+    queues may have a condition more than once.
 
     Args:
         conditions: All that are active.
@@ -206,7 +208,8 @@ def client_causes(
 ) -> Table[CauseSeries]:
     """Return the conditions of clients.
 
-    unhealthy_consumers: how many of the client's consumers have the condition, at least 1; notice: 1 for a notice.
+    unhealthy_consumers: how many of the client's consumers have the condition, at least 1; notice: 1 for a notice;
+    in_incident: 1 where the alert on an incident covers it.
     """
     labelled = [
         (
@@ -245,7 +248,13 @@ def covered_by_incidents(
     labelled: Iterable[Labelled],
     rolled_up: Collection[Key],
 ) -> dict[CauseSeries, float]:
-    """Return 1 for each cause whose unhealthy conditions are all covered by the alert on an incident."""
+    """Return 1 for each cause whose unhealthy conditions are all covered by the alert on an incident.
+
+    Args:
+        unhealthy: The causes to look at.
+        labelled: All conditions; several may have the labels of one cause.
+        rolled_up: The conditions that the alert on their incident covers.
+    """
     with_own_alert = {
         cause
         for cause, condition in labelled
@@ -256,7 +265,7 @@ def covered_by_incidents(
 
 
 def worst_severities(labelled: Iterable[Labelled]) -> dict[CauseSeries, float]:
-    """Return the worst severity of the conditions with the same labels; notices have none."""
+    """Return the worst severity of the conditions with the same labels; notices are left out."""
     worst: dict[CauseSeries, float] = {}
     for cause, condition in labelled:
         if condition.severity is not Severity.INFO:
@@ -298,13 +307,15 @@ def address_measures(
     blocked = judgement.debounced.get(PRODUCERS_BLOCKED.name)
     if blocked is None or blocked.index is not queues.source:
         return {}
-    if len(of_queue) != len(queues.index):
+    if len(of_queue) != len(queues.index):  # addresses were read at another poll
         return {}
     # By queue; -1 where its address is not known, and for queues that are not shown.
     address_of_queue = np.append(of_queue, -1)[queues.member]
-    blocked_addresses = address_of_queue[blocked.active()[0]]
+    blocked_queues, _ = blocked.active()
+    blocked_addresses = address_of_queue[blocked_queues]
     producers_blocked = np.zeros(len(addresses))
     producers_blocked[blocked_addresses[blocked_addresses >= 0]] = 1.0
+    # Producers that an operator has paused are shown as that.
     producers_blocked[addresses["producers_paused"] > 0] = 0.0
     columns = {"producers_blocked": producers_blocked}
     books = judgement.account.address_books
@@ -317,6 +328,8 @@ def refused_messages(
     books: AddressBooks, address_of_queue: Positions, addresses: Index[AddressSeries]
 ) -> dict[str, Column]:
     """Return the messages that full addresses dropped or rejected; NaN for addresses with another policy.
+
+    The account has each number at every queue of the address: they are the same, and one of them is taken.
 
     address_of_queue: (queues,) The position of each one's address, -1 where it has none.
     """
@@ -389,12 +402,12 @@ def measures_by_queue(judgement: Judgement) -> dict[str, Column]:
 def expected_rates(band: NDArray[np.float64]) -> NDArray[np.float64]:
     """(low and high, queues) Expected messages per second of the queues that get most; NaN for the others.
 
-    band: (low and high, queues) The same for all queues.
+    band: (low and high, queues) The expected rates of all queues; NaN where nothing was learned.
     """
     high = band[1]
-    expected = np.flatnonzero(~np.isnan(high))
-    largest_first = np.argsort(-high[expected], kind="stable")
-    busiest = expected[largest_first[:MOST_EXPECTED]]
+    with_rate = np.flatnonzero(~np.isnan(high))
+    largest_first = np.argsort(-high[with_rate], kind="stable")
+    busiest = with_rate[largest_first[:MOST_EXPECTED]]
     rates = np.full(band.shape, np.nan)
     rates[:, busiest] = np.round(band[:, busiest], 3)
     return rates
@@ -409,6 +422,7 @@ def oldest_messages(
     """
     if "oldest_latest" not in queues:
         return Table(Index.empty())
+    # Two rows for each queue, one after the other: the earliest time, then the latest.
     times = np.stack([queues[f"oldest_{bound}"] for bound in BOUNDS], axis=1).ravel()
     keys = 2 * queues.index.keys[:, None] + np.arange(2)
 
@@ -424,7 +438,10 @@ def oldest_messages(
 def without_kept(
     judgement: Judgement, queues: Queues, table: Table[QueueSeries]
 ) -> dict[str, Column]:
-    """Return the columns of what waits, NaN for non-destructive queues: these keep what is acknowledged."""
+    """Return the columns of waiting messages, with NaN for non-destructive queues.
+
+    Such a queue keeps its messages when they are acknowledged: nobody knows how many of them wait.
+    """
     grouping = queues.grouping
     is_non_destructive = judgement.keeps
     if judgement.measures.index is not grouping.source or not is_non_destructive.any():
@@ -455,13 +472,15 @@ def unhealthy_consumers(
 def evictions(
     judgement: Judgement, queues: Queues, before: Index[Eviction]
 ) -> Table[Eviction]:
-    """Return the messages that queues evicted to keep a limit. A last-value ring counts all under `ring`.
+    """Return the messages that queues evicted, by reason.
+
+    A last-value queue with a ring limit evicts for two reasons; all its messages count under `ring`.
 
     before: the rows of this table at the last poll.
     """
     grouping = queues.grouping
     measures = judgement.measures
-    if measures.index is not grouping.source:
+    if measures.index is not grouping.source:  # this poll was not judged
         return Table(Index.empty())
     evicted = measures.columns["evicted"]
     evicting = np.flatnonzero(~np.isnan(evicted) & is_alone(grouping))
@@ -479,8 +498,10 @@ def evictions(
 def reasons_to_evict(judgement: Judgement) -> NDArray[np.int64]:
     """(queues,) Why each queue evicts messages, if it does: the position in `REASONS`."""
     index = judgement.measures.index
-    if judgement.openmq.queues.index is index:
+    is_openmq = judgement.openmq.queues.index is index
+    if is_openmq:
         return np.full(len(index), LIMIT)
+    # True, a ring limit, is the position of `ring`; else only a last-value queue evicts, at position 0.
     return np.asarray(judgement.rings).astype(np.int64)
 
 
@@ -501,6 +522,7 @@ def losses_by_client(
         queue = grouping.index.rows[grouping.member[rows.queues[row]]]
         return RingLoser(queue.broker, queue.address, queue.queue, rows.clients[row])
 
+    # A queue has at most `MOST_NAMES` clients, and a row without one.
     keys = (1 + MOST_NAMES) * grouping.keys[rows.queues] + rows.slots
     index, order = before.advance(keys, lambda new: [label(row) for row in new])
     return Table(index, {"lost": rows.messages[order]})
@@ -508,6 +530,8 @@ def losses_by_client(
 
 def loss_rows(losses: RingLosses, is_single: Mask) -> LossRows:
     """Return a row without a client for each queue with losses, and one for each client that is known.
+
+    The row without a client has the losses that no known client is the reason for.
 
     is_single: (queues,) Whether the queue is a series of its own; the others are left out.
     """
@@ -552,7 +576,7 @@ def integers(numbers: Iterable[int]) -> NDArray[np.int64]:
 def client_measures(
     judgement: Judgement, clients: Grouping[ClientSeries], clock: Clock
 ) -> dict[str, Column]:
-    """Return columns by the clients' series."""
+    """Return columns by the clients' series; none where the poll was not judged."""
     if len(judgement.patience_of_clients) != len(clients.index):
         return {}
     return {
@@ -564,7 +588,9 @@ def client_measures(
 
 
 def undecided(judgement: Judgement, clients: int, *, judged: bool) -> float:
-    """Return how many clients are unknown.
+    """Return how many clients are in the state "unknown": seen at too few polls, and without a condition.
+
+    All are where nothing was judged, or where the broker shows no numbers of consumers.
 
     Args:
         judgement: The state after this poll.

@@ -83,9 +83,8 @@ def object_states(severities: Severities, unknown: Mask, watched: Mask) -> Codes
 
     severities, unknown, watched: (objects,) as in `object_state`.
     """
-    return _CODES[
-        severities - NOTHING, unknown.astype(np.int64), watched.astype(np.int64)
-    ]
+    rows = severities - NOTHING  # of `_CODES`: 0 is `NOTHING`
+    return _CODES[rows, unknown.astype(np.int64), watched.astype(np.int64)]
 
 
 def worst_of(states: list[ObjectState]) -> ObjectState:

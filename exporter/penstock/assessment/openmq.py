@@ -72,7 +72,8 @@ def fate_table(
     addresses: Grouping[AddressSeries],
     before: Index[MessageFate],
 ) -> Table[MessageFate]:
-    """Return the same table as `account.fate_table`: fates of queues, and of topics with an empty queue."""
+    """Return the table of `account.fate_table` for OpenMQ: fates of queues, and those of topics with an empty queue."""
+    # All are by the same queues, those of this poll: not so where the poll was not judged.
     is_current = account.queues.index is rows.index is queues.source
     if not (account.watched and is_current):
         return Table(Index.empty())
@@ -112,6 +113,7 @@ def fates_of_topics(
     series_is_own = addresses.index.column(
         "own", lambda series: series.address != TEMPORARY
     )
+    # HIDDEN, -1, takes the last element.
     is_own = np.append(series_is_own > 0, np.False_)[series_of_topic]
     accounted = np.flatnonzero((series_of_topic != HIDDEN) & is_own)
 
@@ -133,7 +135,8 @@ def fates_of_topics(
 def address_series(keys: Keys, addresses: Grouping[AddressSeries]) -> Positions:
     """(keys,) The position of the series of the address with each key; HIDDEN where it has none."""
     positions = addresses.source.positions(keys)
-    return np.append(addresses.member, HIDDEN)[positions]
+    with_unknown = np.append(addresses.member, HIDDEN)  # for the position -1
+    return with_unknown[positions]
 
 
 def connection_causes(judgement: Judgement, broker: str) -> Table[CauseSeries]:

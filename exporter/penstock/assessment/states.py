@@ -91,7 +91,7 @@ def state_at(table: Table[Any], row: int) -> ObjectState:
 
 
 def not_judged(judgement: Judgement, snapshot: Snapshot) -> str:
-    """Return why nothing is judged; an empty text where one of the last polls was judged."""
+    """Return in words why nothing is judged; an empty text where one of the last polls was judged."""
     since_judged = time_of(snapshot) - judgement.seen.times.now
     if since_judged <= POLLS * interval_of(judgement):
         return ""
@@ -110,7 +110,10 @@ def states_of_queues(
     watched_clients: Sequence[ClientSeries],
     policy: Policy,
 ) -> Codes:
-    """(queues,) The state of each queue after a poll that was judged. watched_clients: as in `queues_to_watch`."""
+    """(queues,) The state of each queue after a poll that was judged.
+
+    watched_clients: The clients that may be stalled soon.
+    """
     judgement = state.judgement
     severities = queue_severities(judgement, queues.index)
     unknown = queues_not_judged(judgement, queues.index)
@@ -130,13 +133,18 @@ def kind_not_judged(queues: Index[QueueSeries]) -> Mask:
 
 
 def queue_severities(judgement: Judgement, queues: Index[QueueSeries]) -> Severities:
-    """(queues,) The worst severity of the conditions and incidents that concern the queue or its clients."""
+    """(queues,) The worst severity of the conditions and incidents that concern the queue or its clients.
+
+    An incident whose root is an address concerns all its queues. Of the broker's own conditions only a critical one
+    counts: it concerns every queue.
+    """
     by_queue = severities_by_queue(judgement)
     of_broker = by_queue.pop(OF_BROKER, None)
     is_broker_critical = of_broker is Severity.CRITICAL
     lowest = Severity.CRITICAL if is_broker_critical else NOTHING
     severities = np.full(len(queues), lowest, np.int64)
     raise_to(severities, queues, "queue", QUEUE, by_queue)
+    # The root of an incident may be something else than an address; then no queue has an address of that name.
     by_address: dict[str, Severity] = {}
     for incident in judgement.incidents.told:
         note(by_address, incident.object, BY_NAME[incident.severity])
@@ -169,7 +177,13 @@ def queues_to_watch(
     queues: Table[QueueSeries],
     watched_clients: Sequence[ClientSeries],
 ) -> Mask:
-    """(queues,) Whether the queue, or a client of it, would have a condition if its state lasted."""
+    """(queues,) Whether the queue, or a client of it, would have a condition if its state lasted.
+
+    Such a state is that messages wait, for so long that it is worth showing, but not long enough for a condition. While
+    the agent has watched for too short a time to see trends, all queues are watched.
+
+    watched_clients: The clients that may be stalled soon.
+    """
     judgement = state.judgement
     if window_is_young(judgement, policy.constants):
         return np.ones(len(queues), np.bool_)
@@ -196,7 +210,11 @@ def states_of_clients(
     watched: Mask,
     policy: Policy,
 ) -> Codes:
-    """(clients,) The state of each client after a poll that was judged. watched: as in `clients_to_watch`."""
+    """(clients,) The state of each client after a poll that was judged.
+
+    watched: (clients,) Whether the client may be stalled soon. While the agent has watched for too short a time to see
+        trends, all clients are watched.
+    """
     judgement = state.judgement
     severities = client_severities(judgement, clients.index)
     unknown = clients_not_judged(judgement, clients, queues.index)
@@ -208,7 +226,11 @@ def states_of_clients(
 def clients_not_judged(
     judgement: Judgement, clients: Table[ClientSeries], queues: Index[QueueSeries]
 ) -> Mask:
-    """(clients,) Whether the client was not judged, or its queue is of a kind that no rule judges."""
+    """(clients,) Whether the client was not judged, or its queue is of a kind that no rule judges.
+
+    It was not judged if it was seen at too few polls, or if the broker shows no numbers of consumers; but where it has a
+    condition nevertheless, it was.
+    """
     unknown = is_young(judgement.warm_up.clients, clients.index)
     if "buffered" not in clients:
         unknown[:] = True
@@ -261,12 +283,12 @@ def clients_to_watch(
 
 
 def severity_of(condition: ActiveCondition) -> Severity:
-    """Return the severity that counts for the state: a silenced condition is a notice."""
+    """Return the severity that a condition gives to the state of its object: a silenced condition is a notice."""
     return Severity.INFO if condition.silenced else condition.severity
 
 
 def note(worst: dict[NameT, Severity], name: NameT, severity: Severity) -> None:
-    """Keep the worst severity under each name."""
+    """Raise the severity under a name in `worst`, if this one is worse."""
     worst[name] = max(worst.get(name, severity), severity)
 
 
@@ -277,7 +299,7 @@ def raise_to(
     name_of: Callable[[Any], NameT],
     worst: Mapping[NameT, Severity],
 ) -> None:
-    """Raise the severities of the rows to the worst severity of their name.
+    """Raise, in place, the severity of each row whose name has a worse one in `worst`.
 
     Args:
         severities: (rows,) Changed in place.
@@ -287,12 +309,12 @@ def raise_to(
         worst: The worst severity by name.
     """
     positions = index.where(column, name_of, worst.keys())
-    noted = np.array([worst[name_of(row)] for row in index.rows[positions]], np.int64)
-    severities[positions] = np.maximum(severities[positions], noted)
+    by_row = np.array([worst[name_of(row)] for row in index.rows[positions]], np.int64)
+    severities[positions] = np.maximum(severities[positions], by_row)
 
 
 def is_young(seen: SeenPolls, index: Index[Any]) -> Mask:
-    """(rows,) Whether the row was seen at too few polls to judge it."""
+    """(rows,) Whether the row was seen at too few polls to judge it. seen: the rows that were, by key."""
     mask = np.zeros(len(index), np.bool_)
     positions = index.positions(seen.keys)
     mask[positions[positions >= 0]] = True

@@ -13,7 +13,7 @@ from penstock.series.labels import ClientSeries, Grouping, QueueSeries
 from penstock.settings.constants import Constants
 
 EARLY = 0.25
-"""Share of the time that proof needs: what has lasted for less is not worth watching."""
+"""Share of the time after which a state is a condition: a state that has lasted for less is not worth showing."""
 NEARLY = 0.9
 """Share of the interval after which a poll may already come."""
 WAITING = frozenset({NO_CONSUMER.name, NOT_DISPATCHING.name})
@@ -42,7 +42,7 @@ class Lasting:
 
     @property
     def not_yet_due(self) -> Mask:
-        """(rows,) Whether the rule does not decide yet."""
+        """(rows,) Whether the state has not lasted for long enough to be a condition."""
         with np.errstate(invalid="ignore"):
             return np.asarray(self.seconds < self.needed)
 
@@ -101,7 +101,10 @@ def may_be_watched(grouping: Grouping[QueueSeries]) -> Mask:
 
 
 def waits_of(queues: Positions, judgement: Judgement, constants: Constants) -> Lasting:
-    """Return for how long messages of these queues have waited: for a consumer where there is none, or for delivery."""
+    """Return for how long messages of these queues have waited: for a consumer where there is none, or for delivery.
+
+    They wait since messages are ready and, at the same time, no consumer is there or nothing is delivered.
+    """
     timers = judgement.timers
     unattended_since = timers.absent[queues]
     is_unattended = ~np.isnan(unattended_since)
@@ -119,7 +122,10 @@ def waits_of(queues: Positions, judgement: Judgement, constants: Constants) -> L
 
 
 def by_series(waits: Lasting, series: Positions, size: int) -> Lasting:
-    """Return the same by series. series: (rows,) the position of each row's series; size: how many series there are."""
+    """Return the waits by series; a series without a row is in no such state.
+
+    series: (rows,) the position of each row's series, which has one row. size: how many series there are.
+    """
     spread = no_waits(size)
     spread.seconds[series] = waits.seconds
     spread.needed[series] = waits.needed

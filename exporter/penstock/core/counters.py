@@ -1,4 +1,4 @@
-"""Counters of one thing that are not read at one moment."""
+"""Counters of one thing that are torn: read one after the other, while the thing counts on."""
 
 import numpy as np
 
@@ -9,11 +9,11 @@ SMALL_FALL = 3.0
 
 
 def without_torn_counters(now: Matrix, before: Matrix) -> Matrix:
-    """Counters of things, with each one that fell as it was before, unless its thing has begun again.
+    """Return the counters, with the value of the poll before in place of each one that seems to have fallen.
 
-    What was delivered and what of it was acknowledged are two numbers: a message between the two reads makes the second
-    seem to fall. A thing has begun again only where the first of its counters fell to 0, or by more than such a moment
-    explains.
+    Messages that were delivered, and how many of them were acknowledged, are two numbers. A message between the two
+    reads makes the second seem to fall. A counter falls in truth only where its thing has begun again: then the first
+    counter fell to 0, or by more messages than can come between two reads.
 
     Args:
         now: of shape (counters, things), in messages; the first counter is the one that the others rest on. NaN where
@@ -28,7 +28,7 @@ def without_torn_counters(now: Matrix, before: Matrix) -> Matrix:
     is_small &= now[0] > 0
     begins_again = fell_by > 0
     begins_again &= ~is_small
-    torn = now < before
+    torn = now < before  # &= in place of &: no further array of this size
     torn &= ~begins_again
     if not torn.any():
         return now

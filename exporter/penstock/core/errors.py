@@ -9,7 +9,7 @@ EXTRAS = {
     "pyspark": "trends",
     "textual": "top",
 }
-"""Package → the extra that brings it, or what brings it."""
+"""By package, the extra of penstock that installs it."""
 
 
 class PenstockError(Exception):
@@ -35,14 +35,17 @@ class ConfigError(PenstockError):
 
 
 def how_to_install(package: str) -> str:
-    """All packages of its extra. Not `penstock[…]`: on PyPI that name is another project's."""
+    """Return how to install a missing package, with all others of its extra.
+
+    It names the packages, not `penstock[…]`: on PyPI that name belongs to another project.
+    """
     extra = f"; extra == '{EXTRAS[package]}'"
-    named = " ".join(
-        repr(one.removesuffix(extra))
-        for one in requires("penstock") or ()
-        if one.endswith(extra)
+    requirements = " ".join(
+        repr(requirement.removesuffix(extra))
+        for requirement in requires("penstock") or ()
+        if requirement.endswith(extra)
     )
-    return f"needs {package}, please: pip install {named}"
+    return f"needs {package}, please: pip install {requirements}"
 
 
 class SourceError(PenstockError):

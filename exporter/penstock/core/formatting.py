@@ -41,7 +41,11 @@ def number_text(value: float) -> str:
 
 def in_bytes(size: float) -> str:
     """Return a size in bytes with the unit that an operator thinks in."""
-    for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+    for unit, factor in (
+        ("GiB", 2**30),
+        ("MiB", 2**20),
+        ("KiB", 2**10),
+    ):  # largest first
         if size >= factor:
             return f"{number_text(size / factor)} {unit}"
     return f"{size:,.0f} B"
@@ -62,7 +66,7 @@ def quantity(value: float, unit: str) -> str:
         return f"{number_text(100 * value)} %"
     if unit == "percent":
         return f"{number_text(value)} %"
-    if value == 1 and unit.isalpha():
+    if value == 1 and unit.isalpha():  # `1 message`, but `1 messages/s`
         unit = unit.removesuffix("s")
     return f"{number_text(value)} {unit}".rstrip()
 

@@ -1,4 +1,8 @@
-"""Rows that were listed before and are not listed now: a row that comes back has not begun again."""
+"""Rows that a broker listed before and does not list now.
+
+A listing that is read while rows come and go may lack one that is still there. It comes back in the next one, with the
+same key, and its counters go on from their last values. So these are remembered for some listings.
+"""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +14,7 @@ from penstock.core.table import Index, Keys, Mask, Matrix, Positions, positions
 FEW = 20_000
 """So many rows are remembered, however long they are away."""
 MOST_LISTINGS = 20
-"""Where there are more, a row is forgotten after so many other listings without it."""
+"""Where more than `FEW` rows are remembered, a row is forgotten after so many other listings without it."""
 MOST = 100_000
 """The most rows that are remembered; where more are away, those that left last."""
 NO_VALUES: Matrix = np.empty((0, 0))
@@ -33,7 +37,7 @@ class GoneRows:
     def come_back(
         self, before: Index[Any], now: Index[Any]
     ) -> tuple[Positions, Positions]:
-        """Return the rows that come back: their positions in `now`, and in `keys`."""
+        """Return the rows that `now` lists again: their positions in `now`, and their positions in `keys`."""
         if now is before or not len(self.keys):
             return np.empty(0, np.intp), np.empty(0, np.intp)
         new = now.new_since(before)
@@ -44,7 +48,7 @@ class GoneRows:
     def after(
         self, before: Index[Any], now: Index[Any], last_values: Matrix = NO_VALUES
     ) -> "GoneRows":
-        """Return the rows that `now` lacks: those of `before` too, and without those that came back.
+        """Return the rows that `now` lacks: those of these that did not come back, and those that left since `before`.
 
         Args:
             before: the last listing.
@@ -69,14 +73,15 @@ class GoneRows:
         return rows.in_order()
 
     def _rows_to_keep(self, before: Index[Any], now: Index[Any]) -> Mask:
-        """(rows,) Whether the row is still away, and not for too long."""
-        stay = (self.listings < MOST_LISTINGS) | (len(self.keys) <= FEW)
+        """(rows,) Whether the row is still away, and not for too long: that matters only where there are many."""
+        are_few = len(self.keys) <= FEW
+        stay = (self.listings < MOST_LISTINGS) | are_few
         _, returned = self.come_back(before, now)
         stay[returned] = False
         return stay
 
     def in_order(self) -> "GoneRows":
-        """Return the rows in ascending order of their keys; those that left last where there are too many."""
+        """Return the rows in ascending order of their keys; where there are more than `MOST`, those that left last."""
         order = np.argsort(self.keys, kind="stable")  # quick with two ascending runs
         if len(self.keys) > MOST:
             latest = np.argsort(self.listings, kind="stable")[:MOST]

@@ -34,7 +34,7 @@ class Unfit(OSError):
 
 
 def read_file(path: Path, limit: int) -> bytes:
-    """The content. Raises OSError; Unfit where it is no regular file or longer than `limit` bytes."""
+    """Return the content of a file. Raises OSError; Unfit where it is no regular file or longer than `limit` bytes."""
     descriptor = _open(path, os.O_RDONLY)
     try:
         size = regular(os.fstat(descriptor)).st_size
@@ -48,7 +48,10 @@ def read_file(path: Path, limit: int) -> bytes:
 
 @contextlib.contextmanager
 def appending(path: Path) -> Iterator[int]:
-    """A descriptor that appends; the file is made when it is not there. Raises OSError; Unfit: no regular file."""
+    """Open a file to append to it, as a descriptor; a file that is not there is made.
+
+    Raises OSError; Unfit where it is no regular file.
+    """
     descriptor = open_to_append(path)
     try:
         yield descriptor
@@ -57,8 +60,8 @@ def appending(path: Path) -> Iterator[int]:
 
 
 def open_to_append(path: Path) -> int:
-    """Raises OSError; Unfit: no regular file."""
-    # Also to be read: a FIFO opens at once then, reader or not.
+    """Return a descriptor that appends to the file. Raises OSError; Unfit where it is no regular file."""
+    # Opened to read as well: a FIFO opens at once then, also without a reader, and is refused.
     descriptor = _open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
     try:
         regular(os.fstat(descriptor))
@@ -69,6 +72,7 @@ def open_to_append(path: Path) -> int:
 
 
 def _open(path: Path, flags: int) -> int:
+    """Return a descriptor, without waiting and without following a link. Raises OSError; Unfit."""
     try:
         return os.open(path, flags | _OPEN, OWNER_ONLY)
     except IsADirectoryError:
@@ -80,7 +84,7 @@ def _open(path: Path, flags: int) -> int:
 
 
 def regular(status: os.stat_result) -> os.stat_result:
-    """Return the status; raise Unfit where it is that of no regular file."""
+    """Return the status itself if it is that of a regular file; else raise Unfit."""
     if not stat.S_ISREG(status.st_mode):
         kind = _KINDS.get(stat.S_IFMT(status.st_mode), "no regular file")
         raise Unfit(f"it is {kind}")
@@ -88,14 +92,17 @@ def regular(status: os.stat_result) -> os.stat_result:
 
 
 def write_all(descriptor: int, content: bytes) -> None:
-    """Raises OSError when not all of it could be written."""
+    """Write all of the content; one call may write only a part. Raises OSError when not all of it could be written."""
     rest = memoryview(content)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
 
 
 def create(path: Path, mode: int = OWNER_ONLY) -> BinaryIO:
-    """A new file under a name of Penstock's own; what a killed agent left there, or a link, goes. Raises OSError."""
+    """Return a new file under a name of Penstock's own. Raises OSError.
+
+    A file that a killed agent left there, or a link, is removed first.
+    """
     path.unlink(missing_ok=True)
     return os.fdopen(
         os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb"
@@ -103,7 +110,7 @@ def create(path: Path, mode: int = OWNER_ONLY) -> BinaryIO:
 
 
 def create_named(path: Path) -> BinaryIO:
-    """The same under a name that somebody gave: only a regular file goes. Raises OSError; Unfit."""
+    """Return a new file under a name that a user gave: only a regular file is replaced. Raises OSError; Unfit."""
     check_target(path)
     return create(path)
 
@@ -118,7 +125,10 @@ def check_target(path: Path) -> None:
 def replacing(
     path: Path, beside: Path | None = None, mode: int = OWNER_ONLY
 ) -> Iterator[BinaryIO]:
-    """A file to fill, there whole or not at all, lasting: written as `beside` (NAME.new), then renamed. OSError."""
+    """Give a file to fill that takes the place of `path` at the end: whole, or not at all. Raises OSError.
+
+    It is written as `beside` (else NAME.new), flushed to the disk and renamed, so that no crash leaves half a file.
+    """
     new = beside or path.with_name(f"{path.name}.new")
     with create(new, mode) as file:
         yield file
@@ -129,7 +139,7 @@ def replacing(
 
 
 def flush_to_disk(path: Path) -> None:
-    """Have what was written to a file or directory on the disk. Raises OSError."""
+    """Wait until all that was written to a file or directory is on the disk. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -138,13 +148,13 @@ def flush_to_disk(path: Path) -> None:
 
 
 def replace_file(path: Path, content: bytes, mode: int = OWNER_ONLY) -> None:
-    """`content` as the whole of it, as `replacing` does. Raises OSError."""
+    """Write a file whose whole content is `content`, as `replacing` does. Raises OSError."""
     with replacing(path, mode=mode) as file:
         file.write(content)
 
 
 def make_directory(path: Path) -> None:
-    """It and all above it that are not there, entered by the owner only. Raises OSError."""
+    """Make a directory, with those above it that are not there, for the owner only. Raises OSError."""
     if path.is_dir():
         return
     make_directory(path.parent)

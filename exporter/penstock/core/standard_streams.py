@@ -74,7 +74,7 @@ class _Output(io.FileIO):
 
 
 class _Errors(io.FileIO):
-    """Standard error. What it cannot take is lost: there is no other place to say so, and the exit status stays."""
+    """Standard error. A text that it cannot take is lost: there is no other place for it, and the exit status stays."""
 
     def write(self, data: "ReadableBuffer", /) -> int:
         try:
@@ -84,7 +84,10 @@ class _Errors(io.FileIO):
 
 
 def _text(file: io.FileIO, like: TextIO | None) -> TextIO:
-    """The file as a stream of text. A character that the encoding lacks is written in an escape."""
+    """Return the file as a stream of text, with the encoding and the buffering of the stream `like`.
+
+    A character that the encoding lacks is written as an escape.
+    """
     return io.TextIOWrapper(
         io.BufferedWriter(file),
         encoding=getattr(like, "encoding", None),
@@ -95,7 +98,10 @@ def _text(file: io.FileIO, like: TextIO | None) -> TextIO:
 
 
 def _fill(descriptor: int, missing: bool) -> bool:
-    """Open /dev/null where a standard stream is missing: else a file or socket of ours would get its descriptor."""
+    """Open /dev/null where a standard stream is missing, and return whether it is: Python has no object for it.
+
+    Otherwise the next file or socket that Penstock opens would get its descriptor, and the texts for that stream.
+    """
     if not missing:
         return False
     try:
@@ -109,12 +115,13 @@ def _fill(descriptor: int, missing: bool) -> bool:
 
 
 def _discard_output() -> None:
-    """What is still buffered goes nowhere: Python would try to write it once more as it ends."""
+    """Let standard output go to /dev/null: as it ends, Python tries to write its buffer once more, and would fail."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, _OUTPUT)
 
 
 def _end_as_by_sigpipe() -> None:
+    """End the process as SIGPIPE, which Python ignores, would have ended it."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.raise_signal(signal.SIGPIPE)
     os._exit(

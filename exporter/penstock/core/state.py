@@ -1,6 +1,8 @@
 """State by row, declared once: from that follows how it goes on from poll to poll and over a restart of the agent.
 
-Each field of a `RowState` is a `column`, a `mask`, or `unindexed`.
+Each field of a `RowState` is a `column`, a `mask`, or `unindexed`. A row is a thing with a key (see `core.table`). It
+begins a new *life* when what was measured of it so far no longer applies, as after a restart of its broker. A
+*checkpoint* is the file in which the state outlives the agent.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -31,10 +33,10 @@ class Declared:
         names: The names of its columns in a checkpoint; none where it ends with the agent.
         dtype: Its type.
         lines: It is a matrix (lines, rows); 0: one column.
-        outlives: A row that begins a new life keeps it.
+        outlives: A row that begins a new life keeps the value; else it gets the fill value.
         carried: It is needed at the next poll; else it has the fill value until it is made again.
         saved: It is in checkpoints.
-        counter: It is shown as a counter, or one rests on it.
+        counter: It is shown as a counter, or a counter depends on it.
     """
 
     fill: float
@@ -58,7 +60,8 @@ class Declared:
         missing = np.full(rows, np.nan)
         saved = np.stack([columns.get(name, missing) for name in self.names])
         values = np.where(np.isnan(saved), self.fill, saved).astype(self.dtype)
-        return values if self.lines else values[0]
+        is_matrix = self.lines > 0
+        return values if is_matrix else values[0]
 
 
 class How(TypedDict, total=False):
@@ -95,7 +98,7 @@ def column(
 def counter(
     fill: float = np.nan, *, stored_as: str | tuple[str, ...] = (), **how: Unpack[How]
 ) -> NDArray[np.float64]:
-    """Declare a column that is shown as a counter, or that a counter rests on: each change is recorded at once."""
+    """Declare a column that is shown as a counter, or on which one depends: each of its changes is saved at once."""
     return column(fill, stored_as=stored_as, counter=True, **how)
 
 
@@ -123,7 +126,8 @@ class RowState:
     def reindexed(self, index: Index[Any], goes_on: Mask | None = None) -> Self:
         """Return the state by the rows of another index; a new row has the fill values.
 
-        goes_on: (rows of `index`,) Whether the row is in the same life; the others keep only what outlives it.
+        goes_on: (rows of `index`,) Whether the row is still in the life of before; else it keeps only the fields that
+            outlive one. None: all are.
         """
         beginning = np.empty(0, np.intp)
         if goes_on is not None:
@@ -169,9 +173,9 @@ class RowState:
         return columns
 
     def restored(self, index: Index[Any], columns: Mapping[str, Column]) -> Self:
-        """Return the state from the columns of a checkpoint, by the rows of `index`; as it is where none is its own.
+        """Return the state from the columns of a checkpoint, by the rows of `index`.
 
-        Fields that are not by row stay as they are.
+        It stays as it is where the checkpoint has none of its columns, and so do fields that are not by row.
         """
         own = declared(type(self))
         names = {name for declaration in own.values() for name in declaration.names}
@@ -210,7 +214,7 @@ def _named(kind: type[RowState], name: str, declaration: object) -> Declared:
         raise TypeError(
             f"{kind.__name__}.{name} is neither column nor mask nor unindexed"
         )
-    # BY = None, said by the kind itself: its state is saved by another kind, where it is by other rows.
+    # A kind that itself sets BY = None is saved as part of another kind, whose rows are others.
     is_saved_elsewhere = kind.BY is None and "BY" in vars(kind)
     if not declaration.saved or is_saved_elsewhere:
         return replace(declaration, names=())
@@ -226,7 +230,7 @@ def _named(kind: type[RowState], name: str, declaration: object) -> Declared:
 
 
 def row_states(value: Any) -> Iterator[RowState]:
-    """Return all state by row that a dataclass is made of."""
+    """Yield each `RowState` in a dataclass and in the dataclasses that it is made of."""
     if isinstance(value, RowState):
         yield value
     elif is_dataclass(value):
@@ -237,9 +241,11 @@ def row_states(value: Any) -> Iterator[RowState]:
 def with_restored(
     value: Any, tables: Mapping[By, tuple[Index[Any], Mapping[str, Column]]]
 ) -> Any:
-    """Return a dataclass with all state by row that it is made of restored.
+    """Return a dataclass in which each `RowState`, at any depth, is restored from a checkpoint.
 
-    tables: The rows, and the columns of a checkpoint.
+    The same object is returned where nothing of it was in the checkpoint.
+
+    tables: By what the rows are, the rows and the columns of the checkpoint.
     """
     if isinstance(value, RowState):
         return value if value.BY is None else value.restored(*tables[value.BY])

@@ -1,4 +1,9 @@
-"""Columnar tables with row identity that is stable from poll to poll."""
+"""Columnar tables with row identity that is stable from poll to poll.
+
+A *thing* (a queue, a consumer …) has the same *key* at each poll. Its *position*, the place among the rows of one poll,
+changes when others come and go: so numbers that are remembered by position must be moved to the positions of the next
+poll. `origin` says from where: for each row its position before, -1 where it is new.
+"""
 
 import difflib
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -26,19 +31,19 @@ Matrix = NDArray[np.float64]
 """(lines, rows) Numbers."""
 
 SLACK = 64
-"""So many more names may be remembered than a multiple of those in use, before the others are forgotten."""
+"""A `KeyAllocator` forgets names only when it has so many more than twice those in use."""
 
 BUCKETS = 2**16
 """Buckets of hashes: rows are found by them before their texts are compared."""
 
 ROWS_AT_ONCE = 5_000
-"""So many rows, as objects, are moved in one go: that takes half a millisecond."""
+"""So many rows, as objects, are moved in one call, which takes half a millisecond: other threads wait meanwhile."""
 
 Keys = NDArray[np.int64]
 Positions = NDArray[np.intp]
 
 FEW = 10
-"""Values are few if they are less than one in so many."""
+"""`put` corrects a copy where fewer than one value in so many changes."""
 
 PIECE = 250
 """Long work on texts and objects is cut after so many rows: one call into C keeps Python's lock until it returns."""
@@ -144,6 +149,7 @@ class Index(Generic[RowT]):
         if len(changed_keys):
             origin[np.isin(ordered, changed_keys)] = -1
         fresh = np.flatnonzero(origin < 0)
+        # No row is new and none is missing: the keys that changed are those of things that are not here.
         if len(ordered) == len(self.keys) and not len(fresh):
             return self, order
         rows = self._rows_at(origin)
@@ -165,7 +171,9 @@ class Index(Generic[RowT]):
     def _numbers_at(
         self, origin: Positions, rows: NDArray[np.object_], fresh: Positions
     ) -> dict[str, tuple[Callable[[RowT], float], Column]]:
-        """Return the numbers that are remembered by row, for the rows of the next index.
+        """Return the numbers that `column` has remembered, for the rows of the next index.
+
+        Only those of new rows are computed.
 
         Args:
             origin: (next rows,) The position of each here, -1 where it is new.
@@ -181,7 +189,7 @@ class Index(Generic[RowT]):
         return carried
 
     def column(self, name: str, number: Callable[[RowT], float]) -> Column:
-        """(rows,) The number of each row. It is computed once in the life of a row, and remembered under `name`."""
+        """(rows,) The number of each row. It is computed once for each row object, and remembered under `name`."""
         if name not in self._of_rows:
             values = np.fromiter(map(number, self.rows), np.float64, len(self.rows))
             self._of_rows[name] = number, values
@@ -192,7 +200,8 @@ class Index(Generic[RowT]):
     ) -> Positions:
         """Return the positions of the rows whose value is one of those that are wanted.
 
-        Most rows are ruled out by a bucket, which is computed once in the life of a row and remembered under `name`.
+        Values are compared only for rows whose hash falls into the same bucket as that of a wanted one. The bucket of a
+        row is computed once and remembered under `name`.
         """
         if not wanted:
             return np.empty(0, np.intp)
@@ -212,7 +221,10 @@ class Index(Generic[RowT]):
         return self._located_in(before)[2]
 
     def _located_in(self, before: "Index[RowT]") -> tuple[object, Positions, Positions]:
-        """Return the token of `before`, the positions of `positions_in` and those of `new_since`."""
+        """Return the token of `before`, the positions of `positions_in` and those of `new_since`.
+
+        Much state is moved from the same index to this one: the last result is remembered.
+        """
         if self._located is None or self._located[0] is not before._token:  # noqa: SLF001
             positions = self._positions_by_key(before)
             new = np.flatnonzero(positions < 0)
@@ -223,7 +235,7 @@ class Index(Generic[RowT]):
         """(rows,) The position of each key in `before`, -1 where it is not there."""
         if not self.follows(before):
             return before.positions(self.keys)
-        # Only rows without an origin need a search: their text may have changed.
+        # A row without an origin is new, or a thing that was there with another text: only these need a search.
         searched = np.flatnonzero(self.origin < 0)
         positions = self.origin.copy()
         positions[searched] = before.positions(self.keys[searched])
@@ -276,7 +288,7 @@ def ascending(keys: Keys) -> tuple[Keys, Positions]:
     ordered = keys[order]
     if (ordered[1:] > ordered[:-1]).all():
         return ordered, order
-    # A key occurs twice. A sort that keeps the order of equals takes five times as long.
+    # A key occurs twice, and the first place counts: only a stable sort, which takes five times as long, finds it.
     return np.unique(keys, return_index=True)
 
 
@@ -298,7 +310,8 @@ def take_or_fill(
     """
     if not values.shape[-1]:
         return np.full((*values.shape[:-1], len(origin)), fill, values.dtype)
-    # Nearly all rows are known: one take and a few corrections cost a third of two masks.
+    # Nearly all rows are known: one take and a few corrections cost a third of two masks. For -1 it takes the last
+    # value, which `fill` replaces.
     moved = values.take(origin, axis=-1)
     if new is None:
         new = np.flatnonzero(origin < 0)
@@ -309,7 +322,7 @@ def take_or_fill(
 def put(
     values: NDArray[CarriedT], where: Mask | np.bool_, numbers: Any
 ) -> NDArray[CarriedT]:
-    """Return the values with `numbers` at the places `where`; the very array where there is no such place.
+    """Return the values with `numbers` at the places `where`; the same array, not a copy, where there is no such place.
 
     For example `put([5, 6], [False, True], 9)`: 5, 9. numbers: one, or as many as values.
     """
@@ -325,7 +338,7 @@ def put(
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """From the rows of one index to those of another that they name.
+    """From the rows of one index to those of another that they name, as each consumer names its queue.
 
     Attributes:
         source: The rows that name others.
@@ -347,8 +360,9 @@ class Join:
             new = source.new_since(self.source)
             positions = take_or_fill(positions, origin, -1, new)
         if target is not self.target:
-            moved_to = np.append(target.positions(self.target.keys), -1)
-            positions = moved_to[positions]
+            # The element at the end, which the position -1 takes, is for rows that name none.
+            positions_now = np.append(target.positions(self.target.keys), -1)
+            positions = positions_now[positions]
         # Nearly all name the same row as before: to compare is a tenth of searching.
         is_wrong = (target.keys[positions] != keys) | (positions < 0)
         searched = np.flatnonzero(is_wrong)
@@ -421,16 +435,20 @@ class KeyAllocator(Generic[KnownT]):
         return keys
 
     def give(self, texts: Sequence[KnownT]) -> Keys:
-        """(texts,) The keys of some of the texts that are in use."""
+        """(texts,) The key of each text; a new text gets a key above all that were given so far.
+
+        Unlike a call, it forgets no key: the texts may be only some of those in use.
+        """
         keys = self.find(texts)
         for position in np.flatnonzero(keys < 0).tolist():
             key = self._keys.setdefault(texts[position], self._next)
             keys[position] = key
-            self._next += key == self._next
+            is_new = key == self._next  # a new text may occur twice in `texts`
+            self._next += is_new
         return keys
 
     def keep(self, keys: Keys) -> None:
-        """Forget all keys but these, once they are less than half of those that are remembered."""
+        """Forget all keys but these, once they are less than half of those that are remembered: seldom, as it costs."""
         if len(self._keys) > 2 * len(keys) + SLACK:
             in_use = set(keys.tolist())
             self._keys = {

@@ -1,4 +1,4 @@
-"""Tasks: ended without losing one's own cancellation, and run one after the other until there shall be no more."""
+"""Asyncio tasks: `end` cancels some and waits for them; `Turns` runs work one after the other until it is closed."""
 
 import asyncio
 import logging
@@ -14,21 +14,25 @@ END_SECONDS = 0.9
 
 
 class Stopped(PenstockError):
-    """There is no more work to be done."""
+    """The work was not done, or not to its end: `Turns` was closed."""
 
 
 async def end(*tasks: asyncio.Task[Any]) -> None:
-    """Cancel them and wait for 2 s at most; how they ended is theirs. Cancelled itself, it is over at once."""
-    left = {task for task in tasks if not task.done()}
+    """Cancel the tasks and wait until they have ended, for 2 s at most.
+
+    Their results and errors are ignored; one that does not end is logged. A caller that is cancelled while it waits
+    returns at once, with CancelledError.
+    """
+    running = {task for task in tasks if not task.done()}
     for _ in range(2):
-        for task in left:
+        for task in running:
             task.cancel()
-        if left:
-            _, left = await asyncio.wait(left, timeout=END_SECONDS)
-    if left:
+        if running:
+            _, running = await asyncio.wait(running, timeout=END_SECONDS)
+    if running:
         log.error(
             "does not end: %s; please report this",
-            ", ".join(sorted(task.get_name() for task in left)),
+            ", ".join(sorted(task.get_name() for task in running)),
         )
 
 
@@ -43,7 +47,10 @@ class Turns:
     async def run(
         self, name: str, work: Callable[[], Coroutine[Any, Any, None]]
     ) -> None:
-        """Wait for one's turn, then for the work. Stopped: by `close`. A caller that is cancelled cancels the work."""
+        """Wait until all work before it is done, then do this work; its errors are raised here.
+
+        Stopped is raised where `close` ended the work or came before it. A caller that is cancelled cancels the work.
+        """
         if self._closed:
             raise Stopped(f"{name}: Penstock is stopping")
         task = asyncio.create_task(self._in_turn(work), name=name)
@@ -59,7 +66,7 @@ class Turns:
         task.result()
 
     async def close(self) -> None:
-        """End the work under way and let none begin."""
+        """End the work that runs or waits, and let no more begin."""
         self._closed = True
         await end(*self._tasks)
 
@@ -70,4 +77,5 @@ class Turns:
     def _forget(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # the caller may be gone
+            # Read it: otherwise asyncio logs an error that no caller waits for any more.
+            task.exception()

@@ -5,7 +5,7 @@ import re
 _BLANK = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
-"""Printable by Python's count, yet never seen: Default_Ignorable_Code_Point, and the empty Braille cell."""
+"""What `str.isprintable` accepts although nothing is seen: Default_Ignorable_Code_Point, the empty Braille cell."""
 _SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 

@@ -1,4 +1,4 @@
-"""Whether files hold something else than before: by their contents, which are read only where times have changed."""
+"""Whether the contents of files have changed; a file is read only where its size or its times have changed."""
 
 import hashlib
 import os
@@ -9,16 +9,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 SETTLED_SECONDS = 2.0
-"""Age at which a file's times prove whether it has changed."""
+"""Seconds after which a file's times prove that it has not changed: their resolution may be as coarse as that."""
 
 Contents = Mapping[Path, bytes]
-"""By file a digest of what it holds; a file that cannot be read is not in it."""
+"""By file, a digest of its content; a file that cannot be read is not in it."""
 
 
 def signature(file: Path) -> tuple[int, ...]:
-    """Its size, and what is another when it has changed; never twice the same while it is young.
+    """Return numbers of a file, its size first, of which at least one differs when the file has changed.
 
-    Links are followed. Of a file that is not there only the size, 0.
+    While its last change is so recent that a further one might have the same times, no two results are equal. Links are
+    followed. For a file that is not there, it is the size 0 alone.
     """
     try:
         status = file.stat()
@@ -35,15 +36,15 @@ class _Known(NamedTuple):
 
 
 class FileContents:
-    """What files hold. It reads only those that may have changed since it was asked last; for one thread."""
+    """Returns the contents of files, and reads only those that may have changed since the last call; for one thread."""
 
     def __init__(self) -> None:
         self._known: dict[Path, _Known] = {}
 
     def of(self, files: Iterable[Path]) -> Contents:
-        """Two of these are equal where nothing has changed.
+        """Return the contents of these files, equal to those of another call where no content has changed.
 
-        Take one before the files themselves are read: what changes meanwhile then shows at the next call.
+        Call it before the files themselves are read: a change in between then shows at the next call.
         """
         self._known = {file: self._look(file) for file in files}
         return {
@@ -53,6 +54,7 @@ class FileContents:
         }
 
     def _look(self, file: Path) -> _Known:
+        """Return signature and digest of a file; the digest of the last call where the signature is the same."""
         now = signature(file)
         before = self._known.get(file)
         if before is not None and before.signature == now:
@@ -61,9 +63,9 @@ class FileContents:
 
 
 def _digest(file: Path) -> bytes | None:
-    """None where it cannot be read, or is no regular file, which could keep the reader waiting."""
+    """Return a digest of the content; None where it cannot be read, or is no regular file: that may never end."""
     try:
-        if not file.is_file():  # to open a FIFO would be seen by who writes to it
+        if not file.is_file():  # to open a FIFO would wake a process that writes to it
             return None
         with open(file, "rb", opener=_open_at_once) as content:
             is_regular = stat.S_ISREG(os.fstat(content.fileno()).st_mode)
@@ -75,5 +77,5 @@ def _digest(file: Path) -> bytes | None:
 
 
 def _open_at_once(path: str, flags: int) -> int:
-    """Also where it is a FIFO that no one writes to."""
+    """Open a file without waiting, also where it has just become a FIFO without a writer."""
     return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)

@@ -28,6 +28,7 @@ def since(holds: Mask, before: Column, now: Column | float) -> Column:
         before: (rows,) Since when it held at the last poll; NaN where it did not.
         now: The time of this poll, of all rows or of each.
     """
+    # It holds and did not, or does not and did: elsewhere the time stays.
     changed = np.flatnonzero(holds == np.isnan(before))
     begin = np.broadcast_to(now, before.shape)[changed]
     after = before.copy()
@@ -41,7 +42,10 @@ def reindex(
     values: NDArray[T],
     fill: T | float | bool | None,
 ) -> NDArray[T]:
-    """(…, rows) Values by the rows of `before` in the order of `index`; `fill` where the thing itself is new."""
+    """(…, rows) Values by the rows of `before` in the order of `index`; `fill` where the thing itself is new.
+
+    Unlike `Index.carry` it keeps the value of a thing whose text has changed.
+    """
     if index is before:
         return values
     origin = index.positions_in(before)
@@ -122,15 +126,16 @@ class Sample:
         return self.filled(self.values[variable]), self.filled(self.missing[variable])
 
     def reindexed(self, index: Index[Any], before: Index[Any]) -> "Sample":
-        """Return the sample by the rows of another index; everything of a new row is missing."""
-        if not len(self.rows) and not len(index.new_since(before)):
+        """Return the sample by the rows of another index; all values of a new row are missing."""
+        has_only_zeros = not len(self.rows)
+        if has_only_zeros and not len(index.new_since(before)):
             return replace(self, size=len(index))
         values = reindex(index, before, self.filled(self.values), 0.0)
         missing = reindex(index, before, self.filled(self.missing), True)
         return self._with(values, missing)
 
     def without(self, rows: Positions) -> "Sample":
-        """Return the sample with everything missing of some rows."""
+        """Return the sample with all values of these rows missing."""
         values = self.filled(self.values)
         values[:, rows] = 0.0
         missing = self.filled(self.missing)
@@ -144,7 +149,11 @@ class Sample:
         )
 
     def joined(self, later: "Sample", levels: Sequence[int]) -> "Sample":
-        """Return this sample and the next one as one. levels: the variables that are no changes."""
+        """Return this sample and the next one as one: changes are added, of levels the later one counts.
+
+        A value is missing only where it is missing in both. levels: the variables that are no changes but levels, such
+        as the number of messages in a queue.
+        """
         own_values = self.filled(self.values)
         later_values = later.filled(later.values)
         later_missing = later.filled(later.missing)
@@ -202,12 +211,16 @@ class Window:
         return sum(sample.polls for sample in self.samples)
 
     def reindexed(self, index: Index[Any], goes_on: Mask) -> "Window":
-        """Return the window by the rows of another index. goes_on: (rows of `index`,) the others start again."""
+        """Return the window by the rows of another index.
+
+        goes_on: (rows of `index`,) Whether the row is the same thing still; the others start again without values.
+        """
         samples = self.samples
         totals = self.totals
         if index is not self.index:
             samples = tuple(sample.reindexed(index, self.index) for sample in samples)
             totals = reindex(index, self.index, totals, 0.0)
+            # New rows have no values already.
             goes_on = goes_on | (index.positions_in(self.index) < 0)
         starting = np.flatnonzero(~goes_on)
         if len(starting):
@@ -231,7 +244,7 @@ class Window:
             values: (variables, rows) NaN where one is missing.
             seconds: Samples that are older are dropped.
             resolution: A poll is joined to the last sample where both together span no more seconds than this.
-            levels: The variables that are no changes.
+            levels: The variables that are no changes, as in `Sample.joined`.
         """
         sample = self._sample(stamp, values)
         oldest = stamp - seconds - 1e-6
@@ -274,6 +287,7 @@ class Window:
         total = self.sum(variable)
         samples = self.samples
         if samples and np.isnan(samples[0].begin):
+            # No poll was before the first one: the time of its changes is not known.
             total = total - samples[0].column(variable)[0]
             samples = samples[1:]
         unknown_seconds = np.zeros(len(self.index))
@@ -286,7 +300,7 @@ class Window:
         return total / np.where(seconds > 1e-3, seconds, np.nan)
 
     def rose(self, variable: int) -> Mask:
-        """(rows,) Whether the value of the last sample is above that of the first, or one of them is missing."""
+        """(rows,) Whether a level may have risen: its last value is above the first one, or one of them is missing."""
         if not self.samples:
             return np.zeros(len(self.index), np.bool_)
         first, first_missing = self.samples[0].column(variable)
@@ -294,7 +308,7 @@ class Window:
         return (last > first) | first_missing | last_missing
 
     def of(self, variable: int, rows: Positions, missing: float = 0.0) -> Column:
-        """(samples, rows) The values of a variable at some rows; `missing` in place of a value that is missing."""
+        """(samples, rows) The values of a variable at these rows; `missing` in place of a value that is missing."""
         lines = np.zeros((len(self.samples), len(rows)))
         if not len(rows):
             return lines
@@ -313,9 +327,10 @@ class Window:
         interval: float,
         least: int = 3,
     ) -> Mask:
-        """(rows,) Whether a variable has values for enough polls of the last `seconds`, the first one long enough ago.
+        """(rows,) Whether a variable has values for enough of the last `seconds` to prove something.
 
-        A window that lacks two in five polls, or has only begun, proves nothing.
+        That is so where three in five of the polls have a value, and the first of these is `seconds` ago, less 1.5
+        intervals, as polls are not exactly on time.
 
         Args:
             rows: The rows to look at.
@@ -326,15 +341,15 @@ class Window:
         """
         if not self.samples:
             return np.zeros(len(rows), np.bool_)
-        expected = max(seconds / max(interval, 1e-9), 1.0)
+        expected_polls = max(seconds / max(interval, 1e-9), 1.0)
         present = self._present(rows, variable)
         polls = np.array([sample.polls for sample in self.samples])
         begins = np.array([sample.first for sample in self.samples])
-        first = np.where(
-            present.any(axis=0), begins[np.argmax(present, axis=0)], np.inf
-        )
+        first_sample = np.argmax(present, axis=0)  # 0 also where no sample has a value
+        first = np.where(present.any(axis=0), begins[first_sample], np.inf)
         is_long = self.samples[-1].stamp - first >= seconds - 1.5 * interval
-        return is_long & (polls @ present >= max(least, 0.6 * expected))
+        has_enough_polls = polls @ present >= max(least, 0.6 * expected_polls)
+        return is_long & has_enough_polls
 
     def _present(self, rows: Positions, variable: int) -> Mask:
         """(samples, rows) Whether the value of a variable is there."""

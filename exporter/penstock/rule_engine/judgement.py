@@ -350,7 +350,7 @@ def accounted(
 def glanced(state: Judgement, snapshot: Snapshot, constants: Constants) -> Judgement:
     """Return the state after a glance: a poll between two that are judged, at which only the account is advanced.
 
-    It stays as it was where the poll cannot be compared with the one before: a part is missing, or the broker restarted.
+    It stays as it was where this poll cannot be compared with the last one: a part is missing, or the broker restarted.
     """
     before = state.glanced or state.seen
     # Glances are more frequent than polls: the interval of the polls would not be true of them.

@@ -1,4 +1,8 @@
-"""Addresses, producers, connections and links as they are shown."""
+"""Addresses, producers, connections and links as they are shown.
+
+The labels of a row depend on other rows: a producer is shown under the series of its address, an address as its queues
+are shown. This dependency is the `context` of a `Grouping`: one number for each row, by which it is labelled again.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -74,8 +78,13 @@ def _grouped(
     addresses: Grouping[AddressSeries],
     policy: Policy,
 ) -> Grouping[ProducerSeries]:
-    """Return the series of each producer: hidden or summed as its address is; an unknown address has its own name."""
+    """Return the series of each producer: one for each client and each series of addresses.
+
+    A producer is hidden where its address is. An address that is not read yet is shown under its own name, if the
+    operator selects it.
+    """
     address = _address_series(producers, addresses)
+    # The key of the address' series, as its position changes from poll to poll; HIDDEN and unknown stay below 0.
     context = address.astype(np.int64)
     is_shown = address >= 0
     context[is_shown] = addresses.index.keys[address[is_shown]]
@@ -130,9 +139,9 @@ class Connections:
         snapshot: Snapshot,
         policy: Policy,
     ) -> tuple["Connections", Table[labels.ConnectionSeries]]:
-        """Return those that are shown after one more poll, and their table.
+        """Return the connections that are shown after one more poll, and their table.
 
-        They are those whose consumers buffer most messages, then those with most consumers.
+        They are those whose consumers buffer most messages; among equals, those with most consumers.
         """
         source = connections.index
         columns = dict(connections.columns) | buffered_by_connection(
@@ -144,7 +153,9 @@ class Connections:
         positions = source.positions(worst.keys)
         index = self._index_of(source, positions, policy)
         table_columns = {name: column[positions] for name, column in columns.items()}
-        table_columns["info"] = np.ones(len(index))
+        table_columns["info"] = np.ones(
+            len(index)
+        )  # of this metric only the labels count
         return Connections(source, worst, index), Table(index, table_columns)
 
     def _index_of(
@@ -213,6 +224,7 @@ def buffered_by_connection(
 def grouped_links(
     before: Grouping[LinkSeries], links: Table[model.LinkRow], policy: Policy
 ) -> Grouping[LinkSeries]:
+    """Return the series of each link: a bridge, cluster peer, mirror or federation."""
     rows = links.index.rows
     return before.advance(
         links.index,
@@ -225,6 +237,7 @@ def grouped_links(
 def link_table(
     grouping: Grouping[LinkSeries], links: Table[model.LinkRow]
 ) -> Table[LinkSeries]:
+    """Return the numbers of the links, by series; the largest where several have the same name and kind."""
     return Table(
         grouping.index,
         {name: grouping.max(column) for name, column in links.columns.items()},
@@ -234,6 +247,7 @@ def link_table(
 _SHOWN = 0
 _SUMMED = 1
 _NOT_SHOWN = 2
+"""How an address is shown: by its name, as part of the sum of temporary ones, or not at all."""
 SUMMED_APART = {"messages", "producers"}
 """Columns of addresses that not every kind of broker sends; then they are sums over queues and over producers."""
 GAUGES = tuple(
@@ -270,7 +284,8 @@ class Addresses:
         policy: Policy,
     ) -> "Addresses":
         """Return the series after one more poll."""
-        if addresses.index is self.grouping.source and queues is self.by:
+        nothing_changed = addresses.index is self.grouping.source and queues is self.by
+        if nothing_changed:
             return self
         rows = addresses.index.rows
         context = address_context(queues, addresses, policy)
@@ -297,7 +312,10 @@ class Addresses:
 def address_context(
     queues: Grouping[QueueSeries], addresses: Table[AddressRow], policy: Policy
 ) -> Keys:
-    """(addresses,) How each is shown: not when all its queues are hidden, summed when it is temporary."""
+    """(addresses,) How each address is shown: `_SHOWN`, `_SUMMED` or `_NOT_SHOWN`.
+
+    As its queues are. Without a queue it is summed when it is temporary, else shown if the operator selects it.
+    """
     by_queues = context_by_queues(queues)
     is_summed = (addresses["temporary"] > 0) & policy.sum_temporary
 
@@ -316,7 +334,7 @@ def address_context(
 
 
 def context_by_queues(queues: Grouping[QueueSeries]) -> dict[str, int]:
-    """Return how each address with a queue is shown, by name."""
+    """Return how each address with a queue is shown, by name: as its last queue that is shown, or not if none is."""
     contexts: dict[str, int] = {}
     for queue, series in zip(queues.source, queues.member.tolist(), strict=True):
         if series == HIDDEN:

@@ -104,6 +104,7 @@ class Consumers:
         positions = consumers.index.positions(worst.keys)
         relabelled = None
         if self.clients is not before.clients:
+            # The labels of a consumer are those of its client and its id.
             relabelled = worst.keys[self.clients.relabelled[positions]]
 
         def labels(new: list[int]) -> list[ConsumerSeries]:
@@ -148,6 +149,7 @@ def advance_clients(
     has_queue = queue_of >= 0
     series = np.full(len(queue_of), _UNKNOWN_QUEUE, np.intp)
     series[has_queue] = queues.member[queue_of[has_queue]]
+    # The context is the key of the queue's series, as positions change; HIDDEN and unknown stay below 0.
     is_shown = series >= 0
     context: Keys = series.astype(np.int64)
     context[is_shown] = queues.index.keys[series[is_shown]]
@@ -190,7 +192,8 @@ def client_labels(
         if series != _UNKNOWN_QUEUE:
             queue: QueueSeries = queues.index.rows[series]
             name = (queue.address, queue.queue, client)
-        if name != own_name:  # a sum: all its members have the same settings
+        if name != own_name:
+            # It is part of a sum: the settings must be those of the sum's name, the same for all its members.
             settings = policy.rules.resolve(policy.broker, *name)
         return ClientSeries(policy.broker, *name, settings)
 
@@ -205,9 +208,9 @@ def client_labels(
 
 
 def client_name(consumer: ConsumerRow, names: set[str], policy: Policy) -> str:
-    """Return the client under which the consumer is shown: its own, or `OTHER` where there are too many.
+    """Return the client under which the consumer is shown: its own, or `OTHER` for a new one where there are too many.
 
-    names: The names that are in use; a new one is added.
+    names: The names that are in use; a new one is added to this set.
     """
     if consumer.client not in names and len(names) >= policy.limits.clients:
         return OTHER
@@ -219,7 +222,7 @@ def client_name(consumer: ConsumerRow, names: set[str], policy: Policy) -> str:
 def client_table(
     state: Consumers, consumers: Table[ConsumerRow]
 ) -> Table[ClientSeries]:
-    """Return the numbers of the clients."""
+    """Return the numbers of the clients, over their consumers that are not leaving; counters are totals."""
     clients = state.clients
     columns = {
         name: clients.sum(without_leaving(consumers, column))

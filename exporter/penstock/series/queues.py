@@ -49,13 +49,15 @@ class Reloaded(RowState):
         before = self.reindexed(queues.index)
         added = np.nan_to_num(queues["added"])
         if self.process is None:
-            # The queues were those of another broker: what came since it took over cannot be told from what it loaded.
+            # This broker has just taken over the queues of another: which messages it loaded is not known.
             messages = added
         elif process.replaces(self.process):
+            # It loaded no more than were there, and counted no less than it loaded.
             messages = np.fmin(added, np.nan_to_num(before.depth))
         else:
             messages = before.messages
-            if messages.any():  # an operator may have set the counter back
+            if messages.any():
+                # A counter below the messages that it once had was set back by an operator: they are no longer in it.
                 messages = np.where(added < messages, 0.0, messages)
         return replace(
             before, messages=messages, depth=queues["messages"], process=process
@@ -117,7 +119,10 @@ class Queues:
 
 
 def queue_series(row: QueueRow, policy: Policy) -> QueueSeries | None:
-    """Return the labels of a queue; None when the operator does not want it shown."""
+    """Return the labels of a queue; None when the operator does not want it shown.
+
+    Temporary queues, and non-durable subscriptions of an address, are many and short-lived: each kind is one sum.
+    """
     settings = policy.of_queue(row.address, row.name)
     if settings is None:
         return None
@@ -150,6 +155,7 @@ def sum_series(policy: Policy, address: str, queue: str, row: QueueRow) -> Queue
 
 
 def _labelled(row: QueueRow, policy: Policy, settings: RuleSettings) -> QueueSeries:
+    """Return the labels of a queue, with the kind and the owners that the operator's settings give it."""
     return QueueSeries(
         broker=policy.broker,
         address=row.address,
@@ -209,7 +215,11 @@ def ready(queues: Table[QueueRow]) -> Column:
 def queue_table(
     state: Queues, queues: Table[QueueRow], addresses: Table[AddressRow] | None
 ) -> Table[QueueSeries]:
-    """Return the numbers of the queues, by series."""
+    """Return the numbers of the queues, by series.
+
+    Gauges are sums over the queues of a series, flags are 1 where any queue has it. Settings, and how full a ring is,
+    say nothing about a sum: it has NaN.
+    """
     grouping = state.grouping
     index = grouping.index
     columns = {name: grouping.sum(queues[name]) for name in GAUGES if name in queues}
@@ -243,15 +253,15 @@ def is_alone(grouping: Grouping[QueueSeries]) -> Mask:
 
 
 def counter_column(state: Queues, queues: Table[QueueRow], counter: int) -> Column:
-    """(series,) One of `COUNTERS`: that of the broker for a single queue, else a total.
+    """(series,) One of `COUNTERS`: the broker's own for a single queue, else a total.
 
-    A total goes on when one of its queues goes away.
+    A total goes on when one of its queues goes away. It is NaN where no queue ever had the number.
     """
     grouping = state.grouping
-    last = grouping.max(counted(state, queues, COUNTERS[counter]))
+    of_broker = grouping.max(counted(state, queues, COUNTERS[counter]))
     total = state.totals.sum_of(counter)
-    has_no_total = np.isnan(last) & (total == 0)
-    return np.where(is_alone(grouping) | has_no_total, last, total)
+    never_counted = np.isnan(of_broker) & (total == 0)
+    return np.where(is_alone(grouping) | never_counted, of_broker, total)
 
 
 def ring_used(
@@ -260,20 +270,26 @@ def ring_used(
     waiting: Column,
     addresses: Table[AddressRow] | None,
 ) -> Column:
-    """(series,) Share of a ring that is used; NaN for sums, and for rings that page.
+    """(series,) Share of a ring that is used; NaN for sums, and for queues of an address that is paging.
+
+    A ring is a queue with a limit: when it is full, it evicts its oldest message for each new one. While its address is
+    paging it evicts nothing.
 
     waiting: (queues,) Messages that wait for a consumer.
     """
     limit = queues["ring_limit"]
-    has_room = (limit > 0) & (paging_queues(queues, addresses) == 0)
-    used_ratio = waiting / np.where(has_room, limit, np.nan)
+    limit_applies = (limit > 0) & (paging_queues(queues, addresses) == 0)
+    used_ratio = waiting / np.where(limit_applies, limit, np.nan)
     return np.where(is_alone(grouping), grouping.max(used_ratio), np.nan)
 
 
 def counted(state: Queues, queues: Table[QueueRow], name: str) -> Column:
-    """(queues,) A counter of the broker, without messages that were only reloaded."""
+    """(queues,) A counter of the broker; `added` without the messages that the broker only reloaded at its start."""
     reloaded = state.reloaded
-    if name != "added" or reloaded.index is not queues.index:
+    is_current = (
+        reloaded.index is queues.index
+    )  # never for a kind of broker that does not count reloaded messages
+    if name != "added" or not is_current:
         return queues[name]
     return queues[name] - reloaded.messages
 

@@ -148,8 +148,8 @@ class Totals(Generic[SeriesT]):
     ) -> tuple[Matrix, dict[SeriesT, tuple[float, ...]]]:
         """Return the totals by the series of `index`, as arrays to write to, and those of series without a row.
 
-        A series that has rows again gets its remembered total. Where more than `capacity` series have no row, those that
-        left first are forgotten.
+        A series that has rows again gets its remembered total. Of series without a row, `capacity` are remembered:
+        those that left last.
         """
         if self.sums is None:
             return np.zeros((counters, len(index))), self.dormant
