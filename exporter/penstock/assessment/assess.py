@@ -105,7 +105,7 @@ def assess(state: State, snapshot: Snapshot, policy: Policy) -> tuple[State, Tab
 
 
 def advance(state: State, snapshot: Snapshot, policy: Policy) -> State:
-    """Return the state after this snapshot, without new findings and without tables: it takes two thirds of the time."""
+    """Return the state after this snapshot, without new findings and tables: that takes two thirds of the time."""
     return advanced(state, snapshot, policy)[0]
 
 

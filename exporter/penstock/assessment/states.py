@@ -228,8 +228,8 @@ def clients_not_judged(
 ) -> Mask:
     """(clients,) Whether the client was not judged, or its queue is of a kind that no rule judges.
 
-    It was not judged if it was seen at too few polls, or if the broker shows no numbers of consumers; but where it has a
-    condition nevertheless, it was.
+    It was not judged if it was seen at too few polls, or if the broker shows no numbers of consumers. One with a
+    condition was judged in any case.
     """
     unknown = is_young(judgement.warm_up.clients, clients.index)
     if "buffered" not in clients:

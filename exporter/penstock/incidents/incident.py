@@ -1,4 +1,8 @@
-"""What an incident is, and a group of conditions that becomes one."""
+"""What an incident is, and a group of conditions that becomes one.
+
+The *root* is the condition, or the full, paused or common thing, from which the others follow. *Victims* are the
+conditions that follow from it.
+"""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -96,7 +100,10 @@ class Group:
 
     @property
     def severity(self) -> Severity:
-        """Return the highest severity of the conditions; clients without a condition and measured roots raise it."""
+        """Return the highest severity of the conditions.
+
+        Clients that suffer without a condition make it critical, and a measured root makes it a warning at least.
+        """
         severities = [condition.severity for condition in self.conditions]
         if self.blocked:
             severities.append(Severity.CRITICAL)

@@ -1,4 +1,9 @@
-"""The incidents of a poll, continued from the poll before."""
+"""The incidents of a poll, continued from the poll before.
+
+At each poll the rules for roots make groups of the active conditions. A group continues an incident of the last poll
+with the same root or with one of its conditions, and keeps its id and its begin. `told` are the incidents that are
+reported.
+"""
 
 import zlib
 from bisect import bisect_left
@@ -30,13 +35,15 @@ from penstock.observation.poll import RuleInputs
 from penstock.series.clock import JITTER_SECONDS
 
 MOST = 50
+"""The most incidents that are reported, the worst first."""
 MOST_CONDITIONS = 5000
+"""The most conditions that are linked, the worst first."""
 MOST_CHANGES = 5000
-"""Incidents that are reported, conditions that are linked, the worst first; changes."""
+"""The most changes that are remembered, the latest."""
 ABSENT = (NO_CONSUMER.name, TOO_FEW_CONSUMERS.name)
 """Roots that a refused login may be behind."""
 MISSED = 2
-"""Polls for which an incident stays after its root went: what comes of the root goes a little later."""
+"""Polls for which an incident stays after its root went: the effects of the root go a little later."""
 KEPT = 900.0
 """Seconds for which a change is kept."""
 TEXTS = read_toml("penstock.incidents", "texts.toml")
@@ -46,6 +53,8 @@ LEVELS = {name: severity for severity, name in NAMES.items()}
 
 @dataclass(frozen=True, slots=True)
 class Incidents:
+    """The incidents after a poll, and what is remembered for the next one."""
+
     told: tuple[Incident, ...] = ()
     """The worst first."""
     beyond: int = 0
@@ -59,7 +68,7 @@ class Incidents:
 
     @property
     def rolled_up(self) -> frozenset[Key]:
-        """The conditions that the alert for their incident covers, as it has more than one."""
+        """The conditions that need no alert of their own: the alert on their incident, which has several, covers them."""
         return frozenset(
             key
             for incident in self.told
@@ -83,7 +92,9 @@ class Incidents:
             consumers: consumers of the poll before.
         """
         observed = self._with_changes(poll, consumers)
-        if not (self.told or may_begin(poll, active)):
+        if not (
+            self.told or may_begin(poll, active)
+        ):  # nearly always: saves the search
             return observed
         symptoms = Symptoms(
             poll,
@@ -112,7 +123,7 @@ class Incidents:
     def _with_changes(
         self, poll: RuleInputs, consumers: Index[ConsumerRow]
     ) -> "Incidents":
-        """Return no incidents, but the changes of the last minutes with those of this poll."""
+        """Return the state of this poll without any incident: the changes of the last `KEPT` seconds, and who sends."""
         now = poll.snapshot.stamp
         first_kept = bisect_left(self.changes, now - KEPT, key=attrgetter("time"))
         changes = [
@@ -136,7 +147,10 @@ class Incidents:
     def _staying(
         self, symptoms: Symptoms, groups: Sequence[Group]
     ) -> Iterator[Incident]:
-        """Yield incidents that outlive their root; those whose root is there keep their conditions."""
+        """Yield the incidents that stay although their root is gone, and take their conditions out of `free`.
+
+        An incident whose root is still there is in `groups`: the free ones of its conditions join that group.
+        """
         by_root = {(group.kind, group.what): group for group in groups}
         taken = {key for group in groups for key in group.members}
         for incident in self.told:
@@ -152,9 +166,13 @@ class Incidents:
     def _continued(
         self, groups: Sequence[Group], used: set[str]
     ) -> Iterator["Continued"]:
-        """Yield the groups with the ids and begins of their incidents, without mere notices.
+        """Yield the groups with the ids and begins of the incidents that they continue, without mere notices.
 
-        Several incidents that turn out to be one continue as the earliest. used: ids that no group may have.
+        A group continues the incidents with its root, and those with one of its conditions. If these are several, they
+        have turned out to be one, which continues the earliest. Each id is used once: groups with the root of an
+        incident choose first.
+
+        used: ids that no group may have; those that are chosen are added.
         """
         by_root = {
             (incident.kind, incident.object): incident.id for incident in self.told
@@ -164,10 +182,10 @@ class Incidents:
         }
         begins = {incident.id: incident.begin for incident in self.told}
 
-        def is_new_and_begin(group: Group) -> tuple[bool, float]:
+        def known_roots_first(group: Group) -> tuple[bool, float]:
             return (group.kind, group.what) not in by_root, group.begin
 
-        for group in sorted(groups, key=is_new_and_begin):
+        for group in sorted(groups, key=known_roots_first):
             severity = group.severity
             if severity is Severity.INFO:
                 continue
@@ -190,7 +208,7 @@ class Continued(NamedTuple):
 
 
 def may_begin(poll: RuleInputs, active: Sequence[ActiveCondition]) -> bool:
-    """Return whether there is anything to look for."""
+    """Return whether anything could be a root: a condition, or one of the numbers that measured roots are made of."""
     return (
         any(condition.severity > Severity.INFO for condition in active)
         or bool(surroundings.full_broker(poll.broker))
@@ -222,13 +240,17 @@ def worst(active: Sequence[ActiveCondition]) -> dict[Key, ActiveCondition]:
 
 
 def outlives(incident: Incident, remaining: Sequence[Key]) -> bool:
-    """Return whether the incident stays a little although its root is gone.
+    """Return whether the incident stays for `MISSED` polls although no group has its root.
 
-    remaining: its conditions that are still active. If one of them is of the root's name, the root is not gone.
+    It stays while effects of the root are active. An incident with a measured root stays in any case: one poll may lack
+    its number. If a condition with the name of the root is still active, that one makes a group of its own.
+
+    remaining: the conditions of the incident that are still active and free.
     """
-    root = incident.root[0]
-    root_is_gone = all(name != root for name, *_ in remaining)
-    has_reason = bool(remaining) or not root
+    root_name = incident.root[0]
+    root_is_gone = all(name != root_name for name, *_ in remaining)
+    is_measured = not root_name
+    has_reason = bool(remaining) or is_measured
     return root_is_gone and has_reason and incident.missed < MISSED
 
 
@@ -238,20 +260,21 @@ def begins_of_numbers(groups: Iterable[Group]) -> dict[tuple[str, str], float]:
 
 
 def is_confirmed(group: Group, symptoms: Symptoms) -> bool:
-    """Return whether two polls agree: conditions do so by themselves, numbers must have been seen before."""
+    """Return whether two polls agree on the root: a measured one must have been seen before, a condition always was."""
     return not group.measured or (group.kind, group.what) in symptoms.begun
 
 
 def reported(
     incidents: Sequence[Incident | Continued], symptoms: Symptoms
 ) -> tuple[Incident, ...]:
-    """Return the incidents as they are reported: the most severe, and of these the oldest first."""
+    """Return the `MOST` incidents that are reported: the most severe, and of these the oldest first."""
 
-    def order(incident: Incident | Continued) -> tuple[int, float, bool]:
+    def most_severe_first(incident: Incident | Continued) -> tuple[int, float, bool]:
         is_new = not incident.id  # of those that began together the reported ones stay
         return -LEVELS[incident.severity], incident.begin, is_new
 
-    first = sorted(incidents, key=order)[:MOST]
+    first = sorted(incidents, key=most_severe_first)[:MOST]
+    # The numbers and changes for their texts are looked up for these groups only.
     symptoms.told = [entry.group for entry in first if isinstance(entry, Continued)]
     return tuple(
         entry if isinstance(entry, Incident) else as_incident(entry, symptoms)
@@ -336,7 +359,7 @@ def with_texts(incident: Incident, group: Group, symptoms: Symptoms) -> Incident
 
 
 def facts_of(group: Group) -> dict[str, str]:
-    """Return the facts of the group that are known, for its texts."""
+    """Return the facts of the group for its texts; a fact that is not known is left out, and so is its sentence."""
     queues = some(condition.queue for condition in group.own)
     facts = {"queues": queues, **group.facts}
     facts = {name: text for name, text in facts.items() if text}
@@ -375,12 +398,12 @@ def victims_of(group: Group) -> list[str]:
     for victim in group.victims:
         name = victim.client or victim.queue or victim.broker
         problems[name] = "" if victim.client else problem_of(victim, group)
-    texts = blocked | problems | blocked
+    texts = blocked | problems | blocked  # blocked ones come first, and have no problem
     return [name + problem for name, problem in texts.items()]
 
 
 def problem_of(victim: ActiveCondition, group: Group) -> str:
-    """Return the problem of a victim that is no client, in words, unless the impact says it."""
+    """Return the problem of a victim that is no client, in words; empty where the impact names the queue already."""
     if victim.name in ABSENT and "unread" in group.facts:
         return ""
     title = CONDITIONS[victim.name].title.rstrip(".")
@@ -423,8 +446,9 @@ def causes_of(
 
 
 def since_it_left(causes: list[Cause], symptoms: Symptoms, begin: float) -> list[Cause]:
-    """Return the causes with the logins that were refused since a consumer left: these say more than all since the
-    broker's start. The refused login comes first if there was one, else last.
+    """Return the causes, where "login refused" has the number of refusals since the consumer left, not of all times.
+
+    It comes first if there was a refusal since then, else last. begin: of the incident, when the consumer left.
     """
     earliest = begin - symptoms.facts.interval
     count = sum(change.logins for change in symptoms.changes if change.time >= earliest)
@@ -470,9 +494,9 @@ def contact(row: ConnectionRow) -> dict[str, str]:
 def changed(
     group: Group, begin: float, symptoms: Symptoms, addresses: set[str]
 ) -> list[tuple[float, str]]:
-    """Return changes shortly before the incident began, those nearest to its begin; later ones are no reason for it.
+    """Return the changes within `RECENT` seconds before the incident began, with their times; the nearest, oldest first.
 
-    begin: of the incident. addresses: that it concerns.
+    Refused logins count only where a consumer is absent. begin: of the incident. addresses: that it concerns.
     """
     # A change that is the begin itself is stamped by another clock.
     latest = begin + JITTER_SECONDS

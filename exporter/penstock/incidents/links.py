@@ -1,4 +1,8 @@
-"""Which condition brings which others on the same queue or address, and which remain as roots of their own."""
+"""Which condition brings which others on the same queue or address, and which remain as roots of their own.
+
+A condition *brings* another one where the second is its effect: `links.toml` lists the pairs. A *free* condition is one
+that no rule for roots has taken.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -27,13 +31,14 @@ def effects(names: Iterable[str]) -> frozenset[str]:
 BRINGS = {name: effects(brought) for name, brought in LINKS["brings"].items()}
 """Conditions that come of a condition, by its name; causes stand before their effects."""
 RANK = {name: rank for rank, name in enumerate(BRINGS)}
+"""The place of each condition in that list: a cause has a lower one than its effects."""
 OF_ADDRESS = {name for name, condition in CONDITIONS.items() if condition.of_address}
 
 
 def older(
     condition: ActiveCondition, root: ActiveCondition, symptoms: Symptoms
 ) -> bool:
-    """Return whether the condition was there more than two polls before `root`."""
+    """Return whether the condition was there more than two polls before `root`: then it is no effect of it."""
     two_polls = 2 * max(symptoms.poll.found.interval, 0.0)
     return condition.since < root.since - two_polls
 
@@ -83,7 +88,7 @@ class Links:
                 self.note(condition, group)
 
     def note(self, condition: ActiveCondition, group: Group) -> None:
-        """Remember a condition that may bring others on its queue or address."""
+        """Remember a condition that may bring others on its queue or address, if any others are on that address."""
         is_alone_there = self.conditions_at[condition.address] == 1
         if condition.name not in BRINGS or is_alone_there:
             return
@@ -93,7 +98,7 @@ class Links:
             self.roots_at[condition.address, ""].append(root)
 
     def assign(self, condition: ActiveCondition) -> None:
-        """Make the condition a victim of the group that brings it, or else a root."""
+        """Make the condition a victim of the group that brings it, or else a root; a mere notice becomes none."""
         group = self.cause_of(condition)
         if group is not None:
             group.victims.append(condition)
@@ -114,7 +119,11 @@ class Links:
         return None
 
     def group_of_root(self, condition: ActiveCondition) -> Group:
-        """Return the group of all roots of this kind at this client, queue, address or broker."""
+        """Return the group of all roots of this condition at the same object, made when it is the first.
+
+        The object is the client of the condition, else its queue, its address or the broker. That no consumer is there is
+        grouped by the client that left, if it is known.
+        """
         client = ""
         if condition.name == NO_CONSUMER.name:
             client = self.left_by.get(condition.queue, "")

@@ -1,4 +1,8 @@
-"""The roots that are more than one condition, in the order in which they take what they explain out of `free`."""
+"""The rules for roots that are more than one condition, in the order in which they run.
+
+Each yields groups (see `incident`), and takes the conditions that a group explains out of `symptoms.free`, so that no
+later rule explains them once more.
+"""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import pairwise
@@ -31,24 +35,25 @@ SILENT = PRODUCER_SILENT.name
 FEWEST_SILENT = 5
 """Queues that fall silent together, where the broker or something before it is the cause."""
 TOGETHER = 2.0
+"""Seconds: clients that stop so shortly after each other may have a common cause."""
 FEWEST = 3
-"""Seconds within which so many clients stop, where something common to them is the cause."""
+"""So many clients that stop together have one."""
 UNHELD = 3.0
-"""Messages in delivery beyond those of consumers: rows of one poll are not read at the same moment."""
+"""Messages in delivery that no consumer has: fewer may be a difference between rows that are read one after the other."""
 MOST_ADDRESSES = 50
-"""Full ones that are looked at; of more each is a root by its condition."""
+"""So many full addresses are looked at; each further one is a root only by its condition."""
 BLOCKED = PRODUCERS_BLOCKED.name
 STARVED = frozenset({CONNECTION_PAUSED.name})
 FILL = BACKLOG.union(name for name, brought in BRINGS.items() if brought & BACKLOG)
-"""Messages that are not taken, and the reasons for that."""
+"""Conditions that fill a queue: messages that are not consumed, and the reasons for that."""
 STOPPED = STOPS | LOOPS
 
 
 def full_broker(symptoms: Symptoms) -> Iterator[Group]:
     """Yield the broker as a root where its memory or its disk is full.
 
-    The address that fills the memory and the clients that suffer differ. Producers that sent nothing shortly before
-    suffer nothing.
+    The *filler* is the address that uses most of the memory: its conditions are the root. The victims are the clients
+    that wait in sending, to whatever address.
     """
     broker = symptoms.poll.broker
     if not surroundings.full_broker(broker):
@@ -57,7 +62,7 @@ def full_broker(symptoms: Symptoms) -> Iterator[Group]:
     kind = "broker_memory_full" if memory_is_full else "broker_disk_full"
     group = symptoms.measured(kind, symptoms.broker_name)
 
-    # An address that pages needs no memory for what is sent to it.
+    # An address that pages writes its messages to the disk: who sends to it does not wait for memory.
     paging = paging_addresses(symptoms) if memory_is_full else set[str]()
     waiting = [row for row in symptoms.waiting(group) if row.address not in paging]
     filler = largest_address(symptoms) if memory_is_full else ""
@@ -99,7 +104,7 @@ def largest_address(symptoms: Symptoms) -> str:
 
 
 def filler_facts(symptoms: Symptoms, filler: str) -> dict[str, str]:
-    """Return the share of the broker's memory that the address uses, and whether a limit of its own is the reason."""
+    """Return the share of the broker's memory that the address uses, and, if so, that no limit of its own stops it."""
     limits = symptoms.limits_of(filler)
     memory = symptoms.poll.broker.memory_limit_bytes
     share = limits.memory_bytes / memory
@@ -126,6 +131,7 @@ def take_conditions_of_full_broker(
     limits_of_filler = symptoms.limits_of(filler)
 
     def is_blocked_by_broker(condition: ActiveCondition) -> bool:
+        """Producers of an address that is full itself would be blocked without the broker's limit, too."""
         limits = addresses.get(condition.address, limits_of_filler)
         return condition.name == BLOCKED and not limits.full
 
@@ -137,7 +143,7 @@ def take_conditions_of_full_broker(
 
 
 def failed_over(symptoms: Symptoms) -> Iterator[Group]:
-    """Yield a broker that serves for its pair, which cannot be reached: nothing takes over from it."""
+    """Yield the broker if it has taken over from its pair, which cannot be reached: no broker is left to fail over to."""
     takeover = symptoms.poll.snapshot.observation.takeover
     if takeover is None or not takeover.alone:
         return
@@ -194,6 +200,8 @@ def readers(symptoms: Symptoms, address: str) -> str:
 
 
 class LinkState(NamedTuple):
+    """A bridge or another link: whether it is connected, and whether it was started; 1, 0 or NaN for not known."""
+
     row: LinkRow
     up: float
     started: float
@@ -245,9 +253,10 @@ def stopped_bridge(
 
 
 def how_it_stopped(up: float, started: float, delivering: float) -> str:
-    """Return the name of the fact that says it.
+    """Return why a bridge takes no messages, as the name under which the texts have that reason.
 
-    A bridge whose sends are refused is not connected either for most of the time: only that it was stopped is certain.
+    stopped: an operator stopped it. down: it is not connected, which may also be because its sends are refused. frozen:
+    messages are in delivery, and its peer acknowledges none. full: it takes none, as its target has no room.
     """
     if started == 0:
         return "stopped"
@@ -259,16 +268,16 @@ def how_it_stopped(up: float, started: float, delivering: float) -> str:
 
 
 def on(places: Collection[Place], names: frozenset[str]) -> Predicate:
-    """Return whether a condition has one of these names and is on one of these queues."""
+    """Return a predicate: whether a condition has one of these names and is on one of these queues."""
     return lambda condition: (
         condition.name in names and (condition.address, condition.queue) in places
     )
 
 
 def dead_letters_refused(symptoms: Symptoms) -> Iterator[Group]:
-    """Yield full dead-letter addresses with the policy FAIL.
+    """Yield full dead-letter addresses that refuse messages (policy FAIL).
 
-    Messages that should go there stay in delivery, and no consumer buffers them.
+    A queue cannot put its dead letters there: they stay in delivery, and no consumer buffers them.
     """
     targets = [
         name
@@ -287,12 +296,12 @@ def dead_letters_refused(symptoms: Symptoms) -> Iterator[Group]:
 
 
 def has_transactions(symptoms: Symptoms) -> bool:
-    """Return whether the messages of prepared transactions are known by queue."""
+    """Return whether the messages of prepared transactions are known by queue; else the column is empty."""
     return len(symptoms.poll.losses.in_doubt) == len(symptoms.facts.held)
 
 
 def messages_held_by_no_consumer(symptoms: Symptoms) -> Column:
-    """(queues,) Messages in delivery beyond those of consumers and of prepared transactions."""
+    """(queues,) Messages in delivery that neither a consumer nor a prepared transaction has."""
     facts = symptoms.facts
     unheld = facts.delivering - facts.held - facts.uncommitted
     if has_transactions(symptoms):
@@ -330,8 +339,8 @@ def refusing_address(
 def full_addresses(symptoms: Symptoms) -> Iterator[Group]:
     """Yield full or closed addresses whose producers wait, and full targets of diverts.
 
-    Consumers that are blocked in sending to such an address are its victims. A target that refuses what is diverted to
-    it also refuses what is sent to the sources of the diverts.
+    A *divert* of the broker sends messages for one address, its source, to another, its target. A target that refuses
+    messages makes sends to the source fail, too. Consumers that wait in sending to such an address are victims.
     """
     reported = {
         condition.address
@@ -369,7 +378,7 @@ def sources_of_full_targets(symptoms: Symptoms) -> dict[str, set[str]]:
 
 
 def kind_of_full(symptoms: Symptoms, address: str, sources: set[str]) -> str:
-    """Return the kind of root that the address is: an operator's block goes before a limit."""
+    """Return which kind of root the address is; where an operator blocked it, that comes before a limit."""
     limits = symptoms.limits_of(address)
     if limits.producers_paused > 0:
         return "address_blocked"
@@ -397,7 +406,7 @@ def fill_group_of_address(
 
 
 def paused_addresses(symptoms: Symptoms) -> Iterator[Group]:
-    """Yield paused addresses, each one root for its queues, also where no consumer read them before."""
+    """Yield paused addresses, each one root for all its queues. Also named are those queues that have no consumer."""
     paused = {name for name, limits in symptoms.addresses.items() if limits.paused > 0}
     conditions: list[ActiveCondition] = []
     symptoms.take(
@@ -420,9 +429,10 @@ def together(
     conditions: list[ActiveCondition],
     root_of: Callable[[ActiveCondition], str],
 ) -> list[Group]:
-    """Return one group for each root of these conditions.
+    """Return one group for each root of these conditions; the earliest condition of a group gives its begin.
 
-    kind: of all groups; if empty, each group is of the kind of its first condition.
+    root_of returns the object that is the root of a condition. kind: of all groups; if empty, each group is of the kind
+    of its first condition.
     """
     groups: dict[str, Group] = {}
     for condition in sorted(conditions, key=attrgetter("since", "queue")):
@@ -476,7 +486,7 @@ def common_cause(symptoms: Symptoms, stops: list[ActiveCondition]) -> Group:
         "count": str(len(clients)),
         "names": some(clients),
         "queues": some(queues),
-        "within": duration(max(seconds, 0.1)),
+        "within": duration(max(seconds, 0.1)),  # not "within 0 s"
         "stopped": moment(first.since, "%H:%M:%S UTC"),
         **comparison(symptoms, group),
     }
@@ -484,7 +494,10 @@ def common_cause(symptoms: Symptoms, stops: list[ActiveCondition]) -> Group:
 
 
 def comparison(symptoms: Symptoms, group: Group) -> dict[str, str]:
-    """Return the host that all consumers of the group share, and a client that works, on their host if there is any."""
+    """Return as facts: the host that all consumers of the group share, and a client that works nevertheless.
+
+    `shared_host` in place of `host`: that client is on the same host, which therefore is not the cause.
+    """
     rows = symptoms.facts.consumer.index.rows[group.consumers]
     hosts = {row.remote_host for row in rows}
     host = min(hosts) if len(hosts) == 1 else ""
@@ -499,13 +512,13 @@ def comparison(symptoms: Symptoms, group: Group) -> dict[str, str]:
 def working_consumer(
     symptoms: Symptoms, stopped: Collection[str], hosts: Collection[str]
 ) -> ConsumerRow | None:
-    """Return a consumer of another client that settles messages, on one of these hosts if there is any."""
+    """Return a consumer of a client that did not stop and settles messages; one on these hosts is preferred."""
     facts = symptoms.facts
     consumer = facts.consumer
     # Messages that leave a consumer may have been given back: it works only if its queue settled some.
     queue_settled = consumer.at_queue(facts.d_settled, 0.0) > 0
     working = np.flatnonzero((consumer.d_left > 0) & queue_settled)
-    elsewhere: ConsumerRow | None = None
+    elsewhere: ConsumerRow | None = None  # the first one on another host
     for position in working:
         row: ConsumerRow = consumer.index.rows[position]
         if row.client in stopped:
@@ -517,8 +530,8 @@ def working_consumer(
 
 
 def silent_broker(symptoms: Symptoms) -> Iterator[Group]:
-    """Yield five queues or more that fall silent within two polls, if they are most of those that get messages."""
-    arrival = symptoms.poll.usual.arrival
+    """Yield the broker where five queues or more fall silent within two polls, if most that got messages do."""
+    arrival = symptoms.poll.usual.arrival  # (queues,) when the last message came
     two_polls = 2 * symptoms.facts.interval
     silent = (
         condition for condition in symptoms.free.values() if condition.name == SILENT
@@ -535,9 +548,10 @@ def silent_broker(symptoms: Symptoms) -> Iterator[Group]:
 
 
 def clients(symptoms: Symptoms) -> Iterator[Group]:
-    """Yield clients that stopped or fail, each with all its conditions on whatever queues.
+    """Yield clients that stopped or fail, each with its conditions on all queues.
 
-    Its victims are consumers that get nothing on the connections that it fills.
+    A connection has one flow limit for all its consumers: the victims of such a client are the consumers that get
+    nothing because its buffered messages fill their connection.
     """
     stopped: list[ActiveCondition] = []
     symptoms.take(

@@ -1,4 +1,8 @@
-"""The input of the rules for roots: free conditions, producers that stopped sending, clients that joined or left."""
+"""The input of the rules for roots: free conditions, producers that stopped sending, clients that joined or left.
+
+A condition is *free* until a rule finds the root that explains it. A root may also be *measured*: a number, such as a
+full address, for which there is no condition.
+"""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -43,6 +47,10 @@ class Sending:
     """The last poll at which producers were read."""
 
     def advance(self, producers: Table[ProducerRow] | None, now: float) -> "Sending":
+        """Return the state after a poll at `now`, the same where producers were not read.
+
+        A producer sent where its number of messages changed. At the first poll of the agent nobody knows when it did.
+        """
         if producers is None or producers["produced"] is self.produced:
             return self
         index = producers.index
@@ -51,12 +59,16 @@ class Sending:
         produced_before = reindex(index, self.index, self.produced, np.nan)
         last = reindex(index, self.index, self.last, np.nan)
         if not is_first_poll:
+            # A new producer, NaN before, counts as one that sent.
             last = np.where(produced != produced_before, now, last)
         since = now if is_first_poll else self.since
         return Sending(index, produced, last, since, now)
 
     def waiting(self, begin: float, quiet: float) -> list[ProducerRow]:
-        """Return producers that sent until `begin`, or joined later, and have sent nothing for `quiet` seconds."""
+        """Return producers that seem to wait in sending since `begin`, when something became full or was paused.
+
+        They sent until then, or joined later, and have sent nothing for `quiet` seconds.
+        """
         # Shortly after the agent's start a producer that ever sent may have done so until `begin`, unseen.
         is_unsure = np.isnan(self.last) & (begin - self.since < RECENT)
         last_sent = np.where(is_unsure, begin, self.last)
@@ -118,6 +130,7 @@ def consumers_left(poll: RuleInputs, consumers: Index[ConsumerRow]) -> Iterator[
 
 
 def consumers_joined(poll: RuleInputs) -> Iterator[Noted]:
+    """Yield new consumers, the first `AT_ONCE` of them."""
     now = poll.snapshot.stamp
     consumer = poll.found.consumer
     joined = np.flatnonzero(consumer.new)[:AT_ONCE]
@@ -158,9 +171,9 @@ class AddressLimits(NamedTuple):
 
     @property
     def full(self) -> bool:
-        """Whether it has reached a limit of its own.
+        """Whether the address has reached a limit of its own.
 
-        Without a limit the broker shows the percentage of its whole memory.
+        For an address without one the broker shows the percentage of its whole memory: that alone does not count.
         """
         return self.limit_percent >= 100 and self.limit_bytes > 0
 
@@ -203,7 +216,7 @@ class Symptoms:
         return self.poll.snapshot.stamp
 
     def measured(self, kind: str, root: str) -> Group:
-        """Return an empty group for a root that is no condition."""
+        """Return an empty group for a root that is no condition; it began when it was first seen."""
         begin = self.begun.get((kind, root), self.stamp)
         return Group(kind, root, begin, measured=True)
 
@@ -214,6 +227,7 @@ class Symptoms:
 
     def waiting(self, group: Group) -> list[ProducerRow]:
         """Return producers that sent until the root began, or joined later, and do not send any more."""
+        # Silent for nearly a whole interval: no message since the last poll. At least some seconds, as senders pause.
         quiet = max(4.0, 0.9 * self.facts.interval)
         return self.sending.waiting(group.begin, quiet)
 
@@ -304,7 +318,10 @@ class Symptoms:
         return consumers[np.argsort(unacknowledged_since, kind="stable")]
 
     def of_sessions(self, rows: Iterable[ProducerRow]) -> Predicate:
-        """Return whether a condition is about a client that consumes in the session of one of these producers."""
+        """Return a predicate: whether a condition is about a client that consumes in the session of such a producer.
+
+        A session has one thread: while it waits in sending, its consumers acknowledge nothing.
+        """
         sessions = {row.session for row in rows} - {""}
         if not sessions:
             return lambda _: False
@@ -319,6 +336,7 @@ class Symptoms:
 
 
 def series_of(condition: ActiveCondition) -> ClientSeries:
+    """Return the series of the client that the condition is about."""
     return ClientSeries(
         condition.broker, condition.address, condition.queue, condition.client
     )
