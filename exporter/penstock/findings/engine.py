@@ -1,4 +1,7 @@
-"""From a poll to findings. They are evaluated seldom: settings and usage change slowly."""
+"""From a poll to findings: configuration problems that rules find in settings and usage.
+
+They are evaluated at most once in `SECONDS`: settings and usage change slowly.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -76,7 +79,8 @@ class Findings:
         if snapshot.queues is None or snapshot.addresses is None:
             return self
         seconds = snapshot.stamp - self.stamp
-        if snapshot.broker is None or 0 <= seconds < SECONDS:
+        is_too_early = 0 <= seconds < SECONDS  # below 0: the clock was set back
+        if snapshot.broker is None or is_too_early:
             return self
         join = self.join.advance(snapshot.queues.index, snapshot.addresses)
         queue_of = queues_of_consumers(snapshot, snapshot.queues, judgement)
@@ -134,7 +138,7 @@ def evaluate(context: FindingContext) -> Iterator[Finding]:
 
 
 def first_of_each(findings: Found) -> Found:
-    """Return the first finding of each object: a client has many connections."""
+    """Yield the first finding of each object: a client may have the same one for many of its connections."""
     seen: set[tuple[str, str]] = set()
     for finding in findings:
         name = (finding.address, finding.object)
@@ -190,8 +194,9 @@ def names_of_silenced(
 
 
 def is_silenced(finding: Finding, names: set[Name]) -> bool:
-    """Return whether a rule silences the queue or the client, for all queues that the finding concerns."""
+    """Return whether the operator silences the finding: on each queue that it concerns, the queue or the client."""
+    queues = finding.on or ((finding.address, finding.queue),)
     return all(
         (address, queue, "") in names or (address, queue, finding.client) in names
-        for address, queue in finding.on or ((finding.address, finding.queue),)
+        for address, queue in queues
     )

@@ -64,7 +64,7 @@ class FindingRule:
 
 
 def finding_rule(**numbers: float) -> Callable[[Find], FindingRule]:
-    """Return a decorator that makes a rule of its `find` function and the section of the same name in the catalogue.
+    """Return a decorator that makes a `FindingRule` of a function and of the catalogue's section with its name.
 
     numbers: for ${name} in the texts of that section.
     """
@@ -95,7 +95,7 @@ class Finding:
         address, queue, client: What it concerns; empty where it concerns all.
         evidence: The numbers that are not missing.
         texts: Further words of `says` and `advice`.
-        on: The addresses and queues that a finding about a connection concerns.
+        on: Address and name of each queue that a finding about a connection concerns.
     """
 
     rule: FindingRule
@@ -162,6 +162,7 @@ def of_clients(
     rows = np.flatnonzero(applies)
     for row, protocol in zip(rows.tolist(), clients.protocols(rows), strict=True):
         client: ClientSeries = clients.grouping.index.rows[row]
+        # The advice names the setting of the client's protocol.
         texts = {"knob": KNOBS.get(protocol, "a smaller window or prefetch")}
         yield of_client(rule, client, numbers_of(row, evidence), texts)
 
@@ -216,7 +217,10 @@ def of_connection(
     evidence: Numbers,
     texts: Mapping[str, str],
 ) -> Finding:
-    """Return a finding about the connection of these consumers, by the name of its client: ids change at reconnects."""
+    """Return a finding about the connection of these consumers.
+
+    Its object is the client's name, not the connection's id, which changes at each reconnect.
+    """
     client = consumers[0].client
     queues = sorted({(consumer.address, consumer.queue) for consumer in consumers})
     return Finding(

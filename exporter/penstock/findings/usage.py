@@ -37,9 +37,9 @@ from penstock.rule_engine.judgement import Judgement
 from penstock.series.labels import ClientSeries, Grouping, QueueSeries
 
 CHANGES = 3
-"""Evaluations at which the number of consumers had changed: fewer is a start or a reconnect."""
+"""The number of consumers varies if it had changed at so many evaluations: fewer is a start or a reconnect."""
 VARIES = 2
-"""The number of consumers varies if the most are so many times the fewest."""
+"""It varies only if the most consumers are so many times the fewest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ class Usage:
         behind = sessions_behind(sessions(snapshot, consumers), is_full, sent)
         return Usage(
             consumers=consumers.index,
-            # A copy: the column itself would keep the whole table in memory.
+            # A copy: the column is a part of a large array, all of which would stay in memory.
             delivered=consumers["delivered"].copy(),
             connections=connections,
             behind={key: self.behind.get(key, 0) + 1 for key in behind.tolist()},
@@ -162,7 +162,9 @@ class Usage:
 
 
 def sessions_behind(session: Keys, is_full: Mask, sent: Column) -> Keys:
-    """Return the sessions with two or more consumers that are all full and get messages.
+    """Return the sessions with two or more consumers that are all full, and yet get messages.
+
+    Such a session is too slow: one thread serves all its consumers. A stalled one would get no messages.
 
     Args:
         session: (consumers,) The session of each, -1 where it is not known.
@@ -173,7 +175,7 @@ def sessions_behind(session: Keys, is_full: Mask, sent: Column) -> Keys:
     keys, full_consumers = np.unique(session[is_full], return_counts=True)
     keys = keys[full_consumers >= 2]
     members = np.isin(session, keys)
-    rows = np.searchsorted(keys, session[members])
+    rows = np.searchsorted(keys, session[members])  # the session of each, in `keys`
     consumers = np.bincount(rows, minlength=len(keys))
     all_full = sums(rows, is_full[members], len(keys)) == consumers
     gets_messages = sums(rows, at_least_zero(sent[members]), len(keys)) > 0
@@ -201,18 +203,21 @@ def session_number(consumer: ConsumerRow) -> float:
     """Return a number for the consumer's session, of as many bits as a float keeps; -1 where it is not known."""
     if not consumer.session:
         return -1.0
-    return float(abs(hash(consumer.session)) >> 11)
+    return float(abs(hash(consumer.session)) >> 11)  # a float has 53 bits, a hash 64
 
 
 def occupied(
     snapshot: Snapshot, consumers: Table[ConsumerRow], queue_of: Positions
 ) -> Mask:
-    """(consumers,) Whether the consumer buffers messages while more wait that it would get."""
+    """(consumers,) Whether the consumer buffers messages while more wait in its queue that it would get.
+
+    Not known, and so False, for a consumer with a filter: the waiting messages may not be for it.
+    """
     queues = snapshot.queues
     if queues is None:
         return np.zeros(len(consumers), np.bool_)
     is_waiting = (ready(queues) > 0) & ~(queues["paused"] > 0)
-    queue_waits = np.append(is_waiting, np.False_)[queue_of]
+    queue_waits = np.append(is_waiting, np.False_)[queue_of]  # unknown queue: False
     has_filter = consumers.index.column("selective", lambda row: bool(row.filter)) > 0
     return (consumers["buffered"] > 0) & ~has_filter & queue_waits
 
@@ -256,7 +261,7 @@ class FlowControl:
 
     @property
     def on_connections(self) -> tuple[Mask, Positions]:
-        """Return which consumers are on a known connection, and the position of each such one's connection."""
+        """Return (consumers,) whether each is on a known connection, and for those that are, its position."""
         keys = self.connections.keys
         is_known = np.isin(self.connection, keys)
         rows = np.searchsorted(keys, self.connection[is_known])
@@ -272,7 +277,7 @@ class FlowControl:
         """(connections,) The smallest value of the consumers of each; NaN where all are missing."""
         is_known, rows = self.on_connections
         smallest = np.full(len(self.connections.keys), np.nan)
-        np.fmin.at(smallest, rows, values[is_known])
+        np.fmin.at(smallest, rows, values[is_known])  # a number goes before NaN
         return smallest
 
     def mean(self, values: Column) -> Column:
@@ -282,7 +287,7 @@ class FlowControl:
 
 
 def ratio(amounts: Column, counts: Column) -> Column:
-    """Return the amounts for each one counted; NaN where nothing is counted."""
+    """Return the amounts divided by the counts; NaN where a count is 0 or missing."""
     has_any = counts > 0
     return np.where(has_any, amounts / np.where(has_any, counts, 1), np.nan)
 
@@ -298,8 +303,9 @@ def flow_control(
     windows = judgement.openmq.windows
     if consumers is None:
         return FlowControl()
-    limits = windows.limits()[0]
+    limits, _ = windows.limits()
     window_rows = windows.index.positions(consumers.index.keys)
+    # The limit that was measured counts; without a measurement, the highest that the destination allows.
     measured = np.append(limits, np.nan)[window_rows]
     bound, mean_bytes = of_destinations(snapshot, consumers)
     return FlowControl(
@@ -386,10 +392,10 @@ class Clients:
     def protocols(self, clients: Positions) -> Iterator[str]:
         """Return the protocol of one consumer of each of these clients."""
         member = self.grouping.member
-        # One more, at the end: that of consumers that are hidden.
-        a_consumer = np.zeros(len(self.grouping.index) + 1, np.intp)
-        a_consumer[member] = np.arange(len(member))
-        consumers = self.grouping.source.rows[a_consumer[clients]]
+        # The last consumer of each client; one more at the end, for hidden consumers, whose member is -1.
+        last_consumer = np.zeros(len(self.grouping.index) + 1, np.intp)
+        last_consumer[member] = np.arange(len(member))
+        consumers = self.grouping.source.rows[last_consumer[clients]]
         return (consumer.protocol for consumer in consumers)
 
     def of_queue(self, column: Column | Mask) -> Column:
@@ -475,8 +481,10 @@ def queues_of_clients(
 
     queue_of: (consumers,) the position of each one's queue, -1 where it is not known.
     """
+    # All consumers of a client are on the same queue, unless several queues are shown as one.
     queue = np.full(len(clients.index), -1, np.intp)
     has_both = (clients.member >= 0) & (queue_of >= 0)
     queue[clients.member[has_both]] = queue_of[has_both]
     is_alone = queues.by_source("alone", lambda series: not series.summed) > 0
-    return np.where(np.append(is_alone, np.False_)[queue], queue, -1)
+    queue_is_alone = np.append(is_alone, np.False_)[queue]  # unknown queue: False
+    return np.where(queue_is_alone, queue, -1)

@@ -2,7 +2,7 @@
 
 Each step writes the new file whole. The files that it was made from are removed about an hour later, so that a job that
 has listed them can read them. Meanwhile a note in `joined/` names them, and `current` leaves them out. A kill at any
-moment loses nothing.
+moment loses nothing. One round of these steps is a *tidying*.
 """
 
 import hashlib
@@ -90,13 +90,13 @@ DAY = 86400
 GRACE = 1800.0
 """Seconds after the end of an hour before its files are joined; one day longer before those of a day are."""
 SURE_SECONDS = 6 * 3600.0
-"""For how long a day is too old before it goes."""
+"""A day is removed only when it has been too old for so long."""
 STAY = 50 * 60.0
 """Seconds for which files that were joined can still be read: a little less than from one tidying to the next."""
 ENOUGH_BYTES = 256 * 1024
-"""A file of this size, packed, is large enough as it is."""
+"""A file of this size, packed, is large enough as it is: it is not joined."""
 FOOTERS = 500
-"""Files of which it is read at one time how many rows they have; with the others it goes on the next time."""
+"""The footer of a file, with its number of rows, is read for so many files at one tidying; the others wait."""
 MAX_VALUES = 4_000_000
 """Rows times columns that are joined at once: 32 MB, three or four times so while they are sorted and written."""
 
@@ -119,9 +119,14 @@ class Known:
     rows: dict[StoredFile, int] = field(default_factory=dict)
 
     def sure(self, day: str) -> bool:
-        """Whether a day that is too old may go: a clock set ahead by mistake and set right again removes nothing."""
+        """Return whether a day that is too old may be removed: it has been so for `SURE_SECONDS`.
+
+        So a clock that is set ahead by mistake, and set right again, removes nothing. The first call for a day begins
+        its time.
+        """
         now = self.steady()
-        return now - self.too_old.setdefault(day, now) >= SURE_SECONDS
+        too_old_since = self.too_old.setdefault(day, now)
+        return now - too_old_since >= SURE_SECONDS
 
     def forget(
         self,
@@ -149,9 +154,10 @@ class Known:
 
 
 def tidy(store: Store, keep: Keep, now: float, known: Known | None = None) -> int:
-    """Join and remove what is due at `now` (agent's clock); returns how many days were removed. Raises StoreError.
+    """Join and remove the files that are due at `now`; returns how many days were removed. Raises StoreError.
 
-    known: kept from the last time; without it days that are too old, and files that were joined, go at once.
+    now: by the agent's clock. known: of the last tidying; without it, days that are too old and files that were joined
+    are removed at once.
     """
     removed = expire(store, keep, now, known.sure if known else lambda _: True)
     notes = read_notes(store)
@@ -172,7 +178,10 @@ def tidy(store: Store, keep: Keep, now: float, known: Known | None = None) -> in
 def join_groups(
     store: Store, groups: Sequence[Sequence[StoredFile]], memory: Known, now: float
 ) -> None:
-    """Join groups until enough footers were read. Raises StoreError, of a damaged file after the other groups."""
+    """Join groups until `FOOTERS` more footers were read.
+
+    Raises StoreError; that of a damaged file only after all other groups, which it must not hold up.
+    """
     most = len(memory.rows) + FOOTERS
     first_error = None
     for group in groups:
@@ -188,13 +197,13 @@ def join_groups(
 
 
 def partition(entry: StoredFile) -> tuple[str, str, str]:
-    """kind, dt and hour of a raw file."""
+    """Return kind, dt (the day) and hour of a raw file, from the names of its directories."""
     parts = dict(part.split("=", 1) for part in entry.path.split("/") if "=" in part)
     return parts["kind"], parts["dt"], parts["hour"]
 
 
 def start_of(dt: str, hour: str) -> float:
-    """Seconds since 1970 at which a partition begins."""
+    """Return the time, in seconds since 1970, at which an hour of a day begins, or a whole day (`ALL_DAY`)."""
     day = datetime.strptime(dt, "%Y-%m-%d").replace(tzinfo=UTC).timestamp()
     return day if hour == ALL_DAY else day + int(hour) * HOUR
 
@@ -218,16 +227,17 @@ def joinable(entries: Sequence[StoredFile], now: float) -> list[list[StoredFile]
 def parts(
     store: Store, entries: Sequence[StoredFile], memory: Known
 ) -> list[list[StoredFile]]:
-    """Returns runs of neighbours to be one file each: together they have MAX_VALUES at most.
+    """Returns runs of neighbours, each of which is joined into one file: it has MAX_VALUES at most.
 
-    entries: of one kind. A file without a neighbour to join stays as it is.
+    A large file, and one without a neighbour to join, stays as it is. entries: files of one kind.
     """
     kind, _, _ = partition(entries[0])
-    most = MAX_VALUES // len(ROW_TYPES[kind].schema)
+    most = MAX_VALUES // len(ROW_TYPES[kind].schema)  # rows
     runs: list[list[StoredFile]] = []
     room = 0
     for entry in entries:
         is_large = entry.size >= ENOUGH_BYTES
+        # A large file counts as one with too many rows: it fits into no run, and nothing fits behind it.
         rows = most + 1 if is_large else memory.rows_of(store, entry)
         if not runs or rows > room:
             runs.append([])
@@ -238,7 +248,7 @@ def parts(
 
 
 def join(store: Store, entries: Sequence[StoredFile], now: float) -> None:
-    """Write one file in place of several of one hour, or of one day, which stay for STAY seconds."""
+    """Write one file with the rows of several, of one hour or of one day. These can be read for STAY seconds more."""
     sources = tuple(entry.path for entry in entries)
     target = joined_path(entries)
     kind, _, _ = partition(entries[0])
@@ -264,7 +274,7 @@ def joined_path(entries: Sequence[StoredFile]) -> str:
 
 
 def remove_joined(store: Store, notes: Notes) -> None:
-    """Remove the files that went into joined ones, and the notes; without the joined file, the note alone."""
+    """Remove the files that these notes name, and the notes; where the joined file is missing, only the note."""
     if not notes:
         return
     paths = {entry.path for entry in store.files(RAW)}
@@ -321,17 +331,22 @@ def distinct(rows: Any, kind: RowType) -> Any:
     if kind.name == CONDITION.name:
         groups = rows.group_by(rows.column_names, use_threads=False)
         return groups.aggregate([])
+    # In series order the same rows are neighbours: a row is kept if it differs from the one before it.
     differs = [np.diff(sortable(rows[name])) != 0 for name in kind.order]
     is_first = np.append(True, np.any(differs, axis=0))
     return rows.filter(pa.array(is_first))
 
 
 def is_too_old(dt: str, keep: Keep, now: float) -> bool:
+    """Return whether the day ended more than `keep.days` days ago."""
     return start_of(dt, ALL_DAY) + DAY + keep.days * DAY < now
 
 
 def expire(store: Store, keep: Keep, now: float, sure: Callable[[str], bool]) -> int:
-    """Remove the days beyond `keep`, the oldest first, never today; how many. sure: whether one too old may go."""
+    """Remove the days beyond `keep`, the oldest first, never today; returns how many were removed.
+
+    A day goes if it is too old, and while the whole history is too large. sure: whether a day that is too old may go.
+    """
     sizes: dict[str, int] = defaultdict(int)
     for entry in current(store):
         sizes[partition(entry)[1]] += entry.size
@@ -340,7 +355,8 @@ def expire(store: Store, keep: Keep, now: float, sure: Callable[[str], bool]) ->
     for dt in sorted(sizes):
         if start_of(dt, ALL_DAY) + DAY > now:
             break
-        if (is_too_old(dt, keep, now) and sure(dt)) or total > keep.bytes:
+        may_go = is_too_old(dt, keep, now) and sure(dt)
+        if may_go or total > keep.bytes:
             for kind in ROW_TYPES:
                 if f"dt={dt}" in store.directories(f"{RAW}/kind={kind}"):
                     store.delete_directory(f"{RAW}/kind={kind}/dt={dt}")
@@ -355,7 +371,10 @@ REHEARSED = (ROW_TYPES["consumer"], CONDITION)
 
 
 def warm_up(spool: Path) -> None:
-    """Join two files of each of REHEARSED in a directory of its own in `spool`. Raises StoreError or OSError."""
+    """Join two files of each of REHEARSED in a directory of its own in `spool`. Raises StoreError or OSError.
+
+    The first join loads and allocates much: done here, it does not delay a poll later.
+    """
     directory = spool / NAME
     shutil.rmtree(directory, ignore_errors=True)  # a kill may have left it
     store = Store(str(directory))

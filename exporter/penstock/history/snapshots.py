@@ -1,4 +1,8 @@
-"""Snapshots as record batches; `penstock_trends.snapshots` makes Snapshots of them again."""
+"""Snapshots as record batches of Arrow; `penstock_trends.snapshots` makes Snapshots of them again.
+
+Each row of a table has its *sid*, a number made of its names, which never changes; its *key*, which is the same only
+while the agent runs; and its *inc*, the number of one life of its counters: they never fall within one.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,13 +28,14 @@ from penstock.model import Broker, BrokerKind, Role, Snapshot
 
 MICRO = 1e6
 MILLI = 1e3
+"""Microseconds and milliseconds in a second."""
 WHOLE = (-(2.0**63), 2.0**63 - 1024)
-"""What fits into 64 bits: a broker's "no limit" may be just above."""
+"""The least and the largest float that fits into 64 bits: a broker's "no limit" may be just above."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamesOfRows:
-    """What changes only when the rows of a table do. sids: (rows,). columns: texts and flags, as Arrow."""
+    """The columns that change only when the rows of a table do. sids: (rows,). columns: texts and flags, as Arrow."""
 
     index: Index[Any]
     sids: Keys
@@ -46,7 +51,7 @@ class Texts:
     def of(
         self, broker: str, kind: RowType, index: Index[Any]
     ) -> tuple[Keys, dict[str, Any]]:
-        """Returns the sid of each row, and its text columns."""
+        """Returns the sid of each row, and its text columns; the same objects while the rows do not change."""
         names = self._of.get((broker, kind.name))
         if names is None or names.index is not index:
             names = names_of_rows(broker, kind, index)
@@ -78,14 +83,19 @@ def texts_of(values: Sequence[Any]) -> Any:
 
 
 def arrow_column(values: Column, kind: Any) -> Any:
-    """Returns a column as Arrow: NaN is null. Times are seconds; whole numbers are rounded."""
+    """Returns a column as Arrow: NaN is null.
+
+    Counts, flags and times are whole numbers there, times in milliseconds. Other kinds stay as they are.
+
+    values: times in seconds. kind: the type of the column in Arrow.
+    """
     missing = np.isnan(values)
     if kind not in (COUNT, FLAG, TIME):
         return pa.array(values, mask=missing).cast(kind)
     scaled = values * MILLI if kind == TIME else values
     whole = np.rint(np.where(missing, 0.0, scaled)).clip(*WHOLE)
-    size = np.int8 if kind == FLAG else np.int64
-    return pa.array(whole.astype(size), mask=missing).cast(kind)
+    integer_type = np.int8 if kind == FLAG else np.int64
+    return pa.array(whole.astype(integer_type), mask=missing).cast(kind)
 
 
 def stamps(stamp: float, rows: int) -> Any:
@@ -95,7 +105,7 @@ def stamps(stamp: float, rows: int) -> Any:
 
 
 def constant(text: str, rows: int) -> Any:
-    """Returns a column with the same text in each row."""
+    """Returns a column with the same text in each row: one entry of a dictionary, which all rows refer to."""
     codes = pa.array(np.zeros(rows, np.int32))
     return pa.DictionaryArray.from_arrays(codes, pa.array([text]))
 
@@ -109,9 +119,9 @@ def table_batch(
     incs: Keys,
     added: Mapping[str, Any],
 ) -> Any:
-    """Returns one table of a poll. added: the kind's extra columns, as Arrow."""
+    """Returns one table of a poll. incs: (rows,) see the module. added: the kind's extra columns, as Arrow."""
     rows = len(table)
-    # Some columns come only with an import from Prometheus.
+    # A column that this poll lacks is null: some come only with an import from Prometheus.
     unknown = np.full(rows, np.nan)
     sids, columns = texts.of(broker, kind, table.index)
     arrays: dict[str, Any] = {
@@ -139,7 +149,10 @@ def extra_columns(
     evicted: Column,
     interval: float,
 ) -> dict[str, Any]:
-    """Returns the columns that are not in the table. evicted: (queues,) or empty. interval: seconds."""
+    """Returns the columns that the schema has and the table has not.
+
+    evicted: (queues,) messages; empty where nothing was judged. interval: seconds between polls.
+    """
     rows = len(table)
     columns: dict[str, Any] = {}
     if kind is QUEUE:
@@ -155,12 +168,15 @@ def extra_columns(
 
 
 def keys_or_nulls(keys: Keys, rows: int) -> Any:
-    """Returns the keys of rows of another table. A broker that does not report them gives none at all."""
+    """Returns for each row the key of a row in another table, such as a consumer's queue; null where none are known."""
     return pa.array(keys) if len(keys) == rows else pa.nulls(rows, pa.int64())
 
 
 def broker_batch(broker: str, snapshot: Snapshot, interval: float) -> Any:
-    """Returns the broker's own row; it is written last, so a poll without one was cut off."""
+    """Returns the broker's own row; it is written last, so a poll without one was cut off.
+
+    A broker that did not answer has a row with empty texts.
+    """
     about = snapshot.broker or Broker(BrokerKind.ARTEMIS, "", "", "", Role.PASSIVE)
     values: dict[str, Any] = {
         "stamp": stamps(snapshot.stamp, 1),

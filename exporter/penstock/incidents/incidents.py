@@ -68,7 +68,7 @@ class Incidents:
 
     @property
     def rolled_up(self) -> frozenset[Key]:
-        """The conditions that need no alert of their own: the alert on their incident, which has several, covers them."""
+        """The conditions without an alert of their own: that on their incident, which has several, covers them."""
         return frozenset(
             key
             for incident in self.told
@@ -494,7 +494,7 @@ def contact(row: ConnectionRow) -> dict[str, str]:
 def changed(
     group: Group, begin: float, symptoms: Symptoms, addresses: set[str]
 ) -> list[tuple[float, str]]:
-    """Return the changes within `RECENT` seconds before the incident began, with their times; the nearest, oldest first.
+    """Return the changes within `RECENT` seconds before the incident began, with their times: those nearest to it.
 
     Refused logins count only where a consumer is absent. begin: of the incident. addresses: that it concerns.
     """

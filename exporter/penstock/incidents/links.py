@@ -121,8 +121,8 @@ class Links:
     def group_of_root(self, condition: ActiveCondition) -> Group:
         """Return the group of all roots of this condition at the same object, made when it is the first.
 
-        The object is the client of the condition, else its queue, its address or the broker. That no consumer is there is
-        grouped by the client that left, if it is known.
+        The object is the client of the condition, else its queue, its address or the broker. For a queue without a
+        consumer it is the client that left, if that is known.
         """
         client = ""
         if condition.name == NO_CONSUMER.name:

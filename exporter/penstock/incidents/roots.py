@@ -39,7 +39,7 @@ TOGETHER = 2.0
 FEWEST = 3
 """So many clients that stop together have one."""
 UNHELD = 3.0
-"""Messages in delivery that no consumer has: fewer may be a difference between rows that are read one after the other."""
+"""Messages in delivery that no consumer has; fewer may be a mere difference of rows that are not read at one moment."""
 MOST_ADDRESSES = 50
 """So many full addresses are looked at; each further one is a root only by its condition."""
 BLOCKED = PRODUCERS_BLOCKED.name
@@ -143,7 +143,7 @@ def take_conditions_of_full_broker(
 
 
 def failed_over(symptoms: Symptoms) -> Iterator[Group]:
-    """Yield the broker if it has taken over from its pair, which cannot be reached: no broker is left to fail over to."""
+    """Yield the broker if it took over from its pair, which cannot be reached: then no other can take over from it."""
     takeover = symptoms.poll.snapshot.observation.takeover
     if takeover is None or not takeover.alone:
         return
@@ -256,7 +256,8 @@ def how_it_stopped(up: float, started: float, delivering: float) -> str:
     """Return why a bridge takes no messages, as the name under which the texts have that reason.
 
     stopped: an operator stopped it. down: it is not connected, which may also be because its sends are refused. frozen:
-    messages are in delivery, and its peer acknowledges none. full: it takes none, as its target has no room.
+    messages are in delivery, and its peer acknowledges none. full: it takes none, as its target has no room. not_read:
+    the broker does not show which.
     """
     if started == 0:
         return "stopped"

@@ -23,6 +23,7 @@ GUARDED = (
 )  # fmt: skip
 """Methods that show messages or users, or lock a queue: the account must not have them."""
 READ = ("list*", "get*", "is*")
+"""Methods that the account may call, but for those that are guarded."""
 PROXY = "org.jolokia.service.jsr160.Jsr160RequestHandler"
 """What in Jolokia 2 passes a request on to another JVM. `disabledServices` is the one setting that switches it off: the
 policy file is asked only when the connection is there, and an empty list of allowed targets allows all.
@@ -33,7 +34,8 @@ _MATCH = re.compile(
     re.DOTALL,
 )
 _ACCESS = re.compile(r'<access\s+method="([^"]+)"\s+roles="([^"]*)"\s*/>')
-_WILDCARDS = {"0.0.0.0", "::", ""}  # noqa: S104 - what a console may be bound to
+_WILDCARDS = {"0.0.0.0", "::", ""}  # noqa: S104
+"""Addresses that stand for all of a host: a console may listen on them, and nobody can connect to them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,10 @@ def _name(broker_xml: Path) -> str:
 
 
 def _console(bootstrap: Path) -> str:
-    """Return the URL of the console's Jolokia, as it is reached from this host."""
+    """Return the URL of the console's Jolokia, as it is reached from this host. PenstockError where none is named.
+
+    Versions name the address differently: uri or bind, the latter with several URLs, of which the first is taken.
+    """
     bound = re.search(r'\b(?:uri|bind)="(https?://[^"$]+)"', _blank(_needed(bootstrap)))
     if bound is None:
         raise PenstockError(
@@ -95,9 +100,10 @@ def _console(bootstrap: Path) -> str:
 def plan(
     broker: Instance, account: Account, *, keep_proxy: bool = False
 ) -> Iterator[FileChange]:
-    """Return the changes of the instance's files. PenstockError where a file has a form that is not known.
+    """Yield the changes of the instance's files that add the account. PenstockError where a form is not known.
 
-    keep_proxy: Jolokia may go on opening connections for its users.
+    They add the user, its role, its right to use the console and to read; the console's own host as an origin; and,
+    unless `keep_proxy`, they keep Jolokia from opening connections for its users.
     """
     etc = broker.etc
     login = _needed(etc / "login.config")
@@ -157,7 +163,7 @@ def _ended(text: str) -> str:
 
 
 def _users(path: Path, account: Account) -> FileChange:
-    """Return the change that adds the user. PenstockError where it is there with another password."""
+    """Return the change that adds the user; none where it is there. PenstockError where it has another password."""
     text = _needed(path)
     line = re.search(
         rf"(?m)^[ \t]*{re.escape(account.user)}[ \t]*[=:][ \t]*(.*?)[ \t]*$", text
@@ -192,7 +198,10 @@ def _is_password(password: str, written: str) -> bool:
 
 
 def _with_member(text: str, user: str, path: Path) -> str:
-    """Return the roles with one of the user's own name, which the user alone has."""
+    """Return the text of the roles with one that has the user's name, and no other member.
+
+    PenstockError where there is such a role with others: they would get its rights.
+    """
     line = re.search(rf"(?m)^[ \t]*{re.escape(user)}[ \t]*[=:][ \t]*(.*?)[ \t]*$", text)
     if line is None:
         return f"{_ended(text)}{user} = {user}\n"
@@ -283,9 +292,11 @@ def _access_lines(rules: list[Rule], before: str) -> str:
 
 
 def _rights(rules: list[Rule], role: str) -> list[Rule]:
-    """Return the rules by which the role may read and nothing else; the rights of others stay.
+    """Return the rules by which the role may read and nothing else; the rights of other roles stay.
 
-    The first pattern that fits a method decides: guarded methods come before those that may be read.
+    The first pattern that fits a method decides. So the guarded methods come first, without the role; then the others,
+    those that read with the role; and last the pattern for all methods, if there is one. A pattern that is added has
+    the roles that could call its methods before.
     """
     others = [(method, _without(roles, role)) for method, roles in rules]
     patterns = {method for method, _ in rules}
@@ -322,7 +333,7 @@ def _is_guarded(method: str) -> bool:
 
 
 def _roles_for(pattern: str, rules: list[Rule]) -> list[str]:
-    """Return the roles that may call the methods of the pattern: those of the first rule that fits."""
+    """Return the roles that may call the methods of the pattern now: those of the first rule that fits."""
     method = pattern.removesuffix("*")
     for rule, roles in rules:
         if fnmatch.fnmatchcase(method, rule):
@@ -331,7 +342,10 @@ def _roles_for(pattern: str, rules: list[Rule]) -> list[str]:
 
 
 def _with_origin(xml: str, url: str) -> str:
-    """Return the text by which the console takes calls that name the host of the URL as their origin."""
+    """Return the text of jolokia-access.xml that allows calls with the host of the URL as their origin.
+
+    It stays as it is where that host is allowed already, or where no origin is checked.
+    """
     plain = _blank(xml)
     parts = urlsplit(url)
     host = parts.netloc.removesuffix(f":{parts.port}")

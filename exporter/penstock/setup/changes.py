@@ -1,4 +1,4 @@
-"""Changes of files: planned, shown as a difference, done with a backup, taken back."""
+"""Changes of files: they are planned, shown as a difference, written with a backup, and can be undone."""
 
 import difflib
 import hashlib
@@ -22,7 +22,7 @@ BYTE_ORDER_MARK = "\ufeff"
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """A file's new text, as `read_lines` has it. secret: what of it is never shown."""
+    """A file's new text, with lines as `read_lines` returns them. secret: a part of the text that is never shown."""
 
     path: Path
     text: str
@@ -78,39 +78,41 @@ def read_text(path: Path) -> str | None:
 
 
 def apply(changes: Sequence[FileChange], record: Path) -> None:
-    """Write all changes, with backups, and first a record of them. PenstockError when one fails."""
-    done: dict[str, dict[str, Any]] = json.loads(read_text(record) or "{}")
+    """Write all changes: first the backups, then the record for `undo`, then the files. PenstockError when one fails.
+
+    A backup is made only before the first change of a file: later ones would not have the operator's own text.
+    """
+    entries: dict[str, dict[str, Any]] = json.loads(read_text(record) or "{}")
     texts = {change.path: change.written() for change in changes}
     for change in changes:
-        before = read_text(change.path)
-        kept = done.get(str(change.path))
-        if (
-            kept is None
-        ):  # the first time: a later backup would not be of the operator's own text
-            backup = None if before is None else f"{change.path}{BACKUP}"
-            kept = done[str(change.path)] = {"backup": backup}
+        name = str(change.path)
+        if name not in entries:
+            before = read_text(change.path)
+            backup = None if before is None else f"{name}{BACKUP}"
+            entries[name] = {"backup": backup}
             if backup is not None and before is not None:
                 _write(Path(backup), before, like=change.path)
-        kept["written"] = _digest(texts[change.path])
-    _write(record, json.dumps(done, indent=1) + "\n", like=record.parent)
+        entries[name]["written"] = _digest(texts[change.path])
+    _write(record, json.dumps(entries, indent=1) + "\n", like=record.parent)
     for path, text in texts.items():
         _write(path, text, like=path if path.exists() else path.parent)
 
 
 def undo(record: Path) -> Iterator[str]:
-    """Put the files back as they were before the first `apply`, a line each. PenstockError names those that cannot be.
+    """Put the files back as they were before the first `apply`, and yield a line about each.
 
-    A file that somebody changed since is left alone, with its backup.
+    A file that somebody changed since is left alone, with its backup; PenstockError names these at the end.
     """
-    done: dict[str, dict[str, Any]] = json.loads(read_text(record) or "{}")
+    entries: dict[str, dict[str, Any]] = json.loads(read_text(record) or "{}")
     left = {}
-    for name, kept in done.items():
+    for name, entry in entries.items():
         path = Path(name)
-        backup = Path(kept["backup"]) if kept["backup"] else None
+        backup = Path(entry["backup"]) if entry["backup"] else None
         now = read_text(path)
         before = read_text(backup) if backup else None
-        if now != before and (now is None or _digest(now) != kept["written"]):
-            left[name] = kept
+        is_own_text = now is not None and _digest(now) == entry["written"]
+        if now != before and not is_own_text:
+            left[name] = entry
             continue
         if before is not None:
             _write(path, before, like=path)
@@ -122,8 +124,8 @@ def undo(record: Path) -> Iterator[str]:
     if left:
         _write(record, json.dumps(left, indent=1) + "\n", like=record)
         backups = ", ".join(
-            f"{name} (before: {kept['backup'] or 'not there'})"
-            for name, kept in left.items()
+            f"{name} (before: {entry['backup'] or 'not there'})"
+            for name, entry in left.items()
         )
         raise PenstockError(f"changed since penstock init, left as they are: {backups}")
     record.unlink(missing_ok=True)

@@ -15,21 +15,27 @@ POLICY = "jolokia-access.xml"
 
 
 def instance(directory: Path, name: str | None, url: str | None) -> Instance | None:
-    """The broker in `directory`, with the name and URL given or those that its files say; None: there is none."""
+    """Return the broker in `directory`, with its name and URL from its files where the operator gives none.
+
+    Where the files do not say them either, they are the defaults of ActiveMQ. None where there is no such broker.
+    """
     conf = directory / "conf"
     text = read_lines(conf / "activemq.xml")
     if text is None:
         return None
-    called = re.search(r'brokerName="([^"$]+)"', text)
+    own_name = re.search(r'brokerName="([^"$]+)"', text)
     port = re.search(
         r'name="port"\s+value="(\d+)"', read_lines(conf / "jetty.xml") or ""
     )
     url = url or f"http://127.0.0.1:{port[1] if port else 8161}/api/jolokia/"
-    return Instance(conf, name or (called[1] if called else "activemq"), url)
+    return Instance(conf, name or (own_name[1] if own_name else "activemq"), url)
 
 
 def plan(found: Instance, account: Account) -> Iterator[FileChange]:
-    """PenstockError where the console has other accounts than those in its file."""
+    """Yield the changes of the files: the policy, and the account among the users of the console.
+
+    PenstockError where the console has no file of users.
+    """
     path = found.etc / REALM
     realm = read_lines(path)
     if realm is None:

@@ -17,13 +17,14 @@ JAR = "jolokia-agent-jvm-2.6.0-javaagent.jar"
 
 
 def is_home(directory: Path) -> bool:
+    """Return whether an OpenMQ is installed in the directory."""
     return any(
         (directory / place / "imqbrokerd").exists() for place in ("bin", "mq/bin")
     )
 
 
 def policy(kind: str = "openmq") -> str:
-    """Of Jolokia in a broker of this kind."""
+    """Return the policy of Jolokia for a broker of this kind: what its accounts may read, and nothing else."""
     return (
         files(f"penstock.brokers.{kind}")
         .joinpath("jolokia-policy.xml")
@@ -32,11 +33,14 @@ def policy(kind: str = "openmq") -> str:
 
 
 def plan(folder: Path, account: Account, url: str) -> Iterator[FileChange]:
-    """folder: where the files go. PenstockError where the options there are for something else."""
+    """Yield the two files of Jolokia's agent: its policy and its options. folder: where they go.
+
+    PenstockError where there are options with another password.
+    """
     parts = urlsplit(url)
     path = folder / OPTIONS
-    given = re.search(r"(?m)^password=(.*)$", read_lines(path) or "")
-    if given is not None and given[1] != account.password:
+    password = re.search(r"(?m)^password=(.*)$", read_lines(path) or "")
+    if password is not None and password[1] != account.password:
         raise PenstockError(
             f"{path}: has another password; give that in the password file, or remove {path}"
         )
@@ -58,7 +62,7 @@ def plan(folder: Path, account: Account, url: str) -> Iterator[FileChange]:
 
 
 def next_steps(home: Path, folder: Path) -> Iterator[str]:
-    """What remains: the broker is started with the agent, by the user that may read its options."""
+    """Yield the lines that say what the operator has to do: start the broker with Jolokia's agent."""
     options = (folder / OPTIONS).absolute()
     yield f"Make {options} readable for the user that the broker runs as, and start the broker with Jolokia's agent"
     yield f"({JAR}; Maven: org.jolokia:jolokia-agent-jvm:2.6.0:jar:javaagent):"

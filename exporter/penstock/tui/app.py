@@ -1,4 +1,8 @@
-"""The view itself: one level at a time, what is under the cursor can be opened or explained."""
+"""The view of `penstock top`: the rows of one level at a time; the row under the cursor can be opened or explained.
+
+A *place* is what is looked at: a level, the object that was opened, a filter and an order. A *look* is the answer for a
+place. Each level is opened from a row of the one before: brokers, queues, clients, consumers.
+"""
 
 import os
 import time
@@ -48,9 +52,9 @@ from penstock.tui.styled import Line, stacked, styled
 
 
 class FilterEntry(Input):
-    """Hidden until `open`; Enter and Esc hide it and call `done` with what was typed, None after Esc.
+    """The line to type a filter in, hidden until `open`. Enter and Esc hide it and call `done` with its text, or None.
 
-    A terminal gives keys that came together at once: those after the end wait here by then. They go back to the app.
+    Keys that were typed fast arrive together. Those after Enter or Esc have come to this entry: it posts them to the app.
     """
 
     def __init__(self, done: Callable[[str | None], None]) -> None:
@@ -66,7 +70,7 @@ class FilterEntry(Input):
         self.screen.set_focus(self)  # at once: the next key is a letter of it
 
     async def on_event(self, event: Event) -> None:
-        """Not by bindings: those are looked up only when the key has bubbled to the app, and the next one is here."""
+        """Handle Enter and Esc here, not by bindings: before a binding is looked up, the next key has come already."""
         if not isinstance(event, Key):
             await super().on_event(event)
         elif not self.display:
@@ -82,10 +86,11 @@ Get = Callable[..., Awaitable[Any]]
 """(path, type of the answer, **parameters) -> an agent's answer. Every failure is a PenstockError."""
 MOST_ROWS = 500
 EVENTS = 200
+"""The most rows of a level, and the most events, that are asked for."""
 MOST_DOWN = 3
-"""Brokers that are down and listed one by one above the rows."""
+"""So many brokers that are down are listed one by one above the rows; the others are counted."""
 SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")
-"""Where one of these is set a browser has a window of its own: one in the terminal would paint over the view."""
+"""Where one of these is set, a browser has a window of its own; elsewhere it would run in the terminal, over the view."""
 
 HELP = files("penstock.tui").joinpath("help.txt").read_text(encoding="utf-8")
 
@@ -115,7 +120,7 @@ class TextPage(ModalScreen[None]):
 
 
 def coloured(line: str) -> Line:
-    """A line of an explanation, the word that names the state in its colour."""
+    """Return a line of an explanation with the word for a state in its colour."""
     text = styled(line)
     word = state_word(line)
     if word:
@@ -125,7 +130,7 @@ def coloured(line: str) -> Line:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the view is: a level, what was opened on the way there, and how it is looked at."""
+    """Where the view is: a level, the objects that were opened on the way there, a filter and an order."""
 
     level: Level = BROKERS
     broker: str = ""
@@ -136,12 +141,12 @@ class Place:
     sort: str = WORST
 
     def query(self) -> dict[str, Any]:
-        """As the API takes it."""
+        """Return the parameters of the API that ask for the rows of this place."""
         names = ("broker", "address", "queue", "client", "text", "sort")
         return {name: getattr(self, name) for name in names} | {"limit": MOST_ROWS}
 
     def into(self, row: Row) -> "Place":
-        """The next level, of this row."""
+        """Return the place that opening this row leads to: the next level, within this object."""
         inner = LEVELS[LEVELS.index(self.level) + 1]
         if isinstance(row, BrokerState):
             return Place(inner, row.name)
@@ -152,7 +157,15 @@ class Place:
 
 @dataclass(slots=True)
 class Look:
-    """What was seen at a time."""
+    """The answer for a place.
+
+    Attributes:
+        at: When it came, seconds since 1970; 0 before the first one.
+        brokers: All brokers.
+        rows: The rows of the place.
+        total: How many rows there are, also those beyond `MOST_ROWS`.
+        place: Where the rows were asked for; None where they were not.
+    """
 
     at: float = 0.0
     brokers: Sequence[BrokerState] = ()
@@ -161,11 +174,14 @@ class Look:
     place: Place | None = None
 
     def stamps(self) -> dict[str, float]:
-        """Return when each broker was polled, by our clock."""
+        """Return when each broker was polled, by the clock of this machine."""
         return {broker.name: self.at - (broker.age or 0.0) for broker in self.brokers}
 
     def shows(self, place: Place, brokers: Sequence[BrokerState], now: float) -> bool:
-        """Return whether the same rows would come: the place is the same, and no broker was polled since."""
+        """Return whether the same rows would come again: the place is the same, and no broker was polled since.
+
+        brokers: as they are at `now`.
+        """
         up_before = {broker.name: broker.up for broker in self.brokers}
         up = {broker.name: broker.up for broker in brokers}
         if place != self.place or up != up_before:
@@ -178,7 +194,10 @@ class Look:
 
 
 class Top(App[None]):
-    """Asks by `get` every `seconds`. Begins at the queues where there is but one broker, or `broker` is given."""
+    """The app of `penstock top`: asks by `get` every `seconds`.
+
+    It begins at the queues where there is only one broker, or `broker` is given; else at the brokers.
+    """
 
     TITLE = "penstock top"
     ENABLE_COMMAND_PALETTE = False
@@ -198,9 +217,9 @@ class Top(App[None]):
         self._error = ""
         self._paused = False
         self._coming = False
-        """The rows of the place that was gone to are still to come."""
+        """Whether the rows of a new place are still to come."""
         self._wanted: Callable[[], object] | None = None
-        """What was asked of the row under the cursor before the rows came."""
+        """The action on the row under the cursor for which a key was pressed before the rows came."""
 
     def compose(self) -> ComposeResult:
         yield Static(id="title", classes="bar")
@@ -262,6 +281,7 @@ class Top(App[None]):
             wanted()
 
     def _begin(self, brokers: Sequence[BrokerState]) -> Place:
+        """Return the place of the first look: the queues of the only broker, unless the user has gone elsewhere."""
         only = self._begins_at or (brokers[0].name if len(brokers) == 1 else "")
         if only and self._place == Place():
             self._way = [Place()]
@@ -269,13 +289,17 @@ class Top(App[None]):
         return self._place
 
     async def _seen(self, place: Place, brokers: Sequence[BrokerState]) -> Look:
+        """Return the look at a place, for which the agent is asked; for brokers, which are known, it is not."""
         if place.level is BROKERS:
             text = place.text.casefold()
-            rows = [one for one in brokers if text in one.name.casefold()]
+            rows = [broker for broker in brokers if text in broker.name.casefold()]
             return Look(time.time(), brokers, rows, len(rows))
-        if any(one.name == place.broker and not one.numbers for one in brokers):
+        was_never_read = any(
+            broker.name == place.broker and not broker.numbers for broker in brokers
+        )
+        if was_never_read:
             return Look(time.time(), brokers)
-        # The last hour is kept of the others.
+        # For all levels but this one the agent remembers the values of the last hour.
         points = {} if place.level is CONSUMERS else {"points": screens.POINTS}
         name = place.level.name
         page = await self._get(
@@ -294,24 +318,21 @@ class Top(App[None]):
         level = self._place.level
         keys: list[Hashable] = [level.key(row) for row in rows]
 
-        def cell(column: Column, i: int) -> tuple[str, str]:
+        def cell(column: Column, position: int) -> tuple[str, str]:
+            row = rows[position]
+            key = (level.name, keys[position])
             context = screens.CellContext(
-                rows[i], (level.name, keys[i]), self._trail, self._look.at, column.width
+                row, key, self._trail, self._look.at, column.width
             )
-            return column.show(context), screens.style_of(
-                rows[i]
-            ) if column.title == columns[0].title else ""
+            is_first = column.title == columns[0].title  # it has the color of the state
+            return column.show(context), screens.style_of(row) if is_first else ""
 
-        named = {"broker": place.broker, "queue": place.queue, "client": place.client}
-        columns = [column for column in level.columns if not named.get(column.given)]
-        fits = f" match {place.text!r}; Esc clears the filter" if place.text else ""
-        self._grid.show(
-            columns,
-            keys,
-            cell,
-            place.sort,
-            "" if self._coming else f"No {level.name}{fits}.",
-        )
+        # A column with the same name in all rows is left out: the line of the place has that name.
+        chosen = {"broker": place.broker, "queue": place.queue, "client": place.client}
+        columns = [column for column in level.columns if not chosen.get(column.given)]
+        match = f" match {place.text!r}; Esc clears the filter" if place.text else ""
+        empty = "" if self._coming else f"No {level.name}{match}."
+        self._grid.show(columns, keys, cell, place.sort, empty)
         base.query_one("#keys", Static).update(
             stacked(map(styled, screens.key_lines(self.size.width)))
         )
@@ -329,12 +350,14 @@ class Top(App[None]):
         )
 
     def _told_lines(self) -> Line:
+        """Return the lines above the rows: the place, brokers that are down, and the error of the last look."""
         lines = [self._place_line(), *self._broker_lines()]
         if self._error:
             lines.append(styled(f"!! {self._error}", STYLES["down"]))
         return stacked(lines)
 
     def _place_line(self) -> Line:
+        """Return the path to the place, how many rows are shown, their order and the filter."""
         place = self._place
         look = self._look
         names: list[str] = []
@@ -362,7 +385,7 @@ class Top(App[None]):
             if self._place.broker in ("", broker.name)
         ]
         down = [broker for broker in chosen if broker.up is False]
-        # Of several each has one line, so that all names are seen.
+        # Several have one line each, cut at the width of the screen, so that all names are seen.
         width = self.size.width if len(down) > 1 else None
         for broker in down[:MOST_DOWN]:
             line = f"!! {broker.name} DOWN{old(broker)}: {broker.error}"
@@ -379,7 +402,10 @@ class Top(App[None]):
     # --- keys
 
     def _go(self, place: Place, *, way: list[Place] | None = None) -> None:
-        """To another place; what is shown of the old one goes at once."""
+        """Go to another place: the rows of the old one disappear at once, and the new ones are asked for.
+
+        way: the places to which `up` goes back from there, the last first to come; None: as now.
+        """
         self._way = self._way if way is None else way
         self._place = place
         self._look = Look(self._look.at, self._look.brokers)
@@ -390,10 +416,12 @@ class Top(App[None]):
         self._ask()
 
     def _row(self) -> Row | None:
+        """Return the row under the cursor; None where there are no rows."""
         rows = self._look.rows
         return rows[self._grid.cursor] if self._grid.cursor < len(rows) else None
 
     def action_open(self) -> None:
+        """Go into the row under the cursor, or explain it on the last level; once the rows have come."""
         row = self._row()
         if row is None:
             self._wanted = self.action_open if self._coming else None
@@ -404,13 +432,14 @@ class Top(App[None]):
             self._go(self._place.into(row), way=[*self._way, self._place])
 
     def action_up(self) -> None:
+        """End the filter, or else go back to the place before."""
         if self._place.text:
             self._go(replace(self._place, text=""))
         elif self._way:
             self._go(self._way[-1], way=self._way[:-1])
 
     def action_level(self, number: int) -> None:
-        """All of that level, of the broker that is looked at."""
+        """Go to all objects of a level, on the broker that is chosen or the only one."""
         level = LEVELS[number]
         if level is BROKERS:
             self._go(Place(), way=[])
@@ -419,34 +448,29 @@ class Top(App[None]):
             self._go(Place(level, broker=self._place.broker or only), way=[Place()])
 
     def action_sort(self, step: int) -> None:
+        """Change the order to that of another column. step: 1 for the next one, -1 for the one before."""
         sorts = self._place.level.sorts
         if sorts:
-            now = self._place.sort
-            at = next(
-                (
-                    i
-                    for i, one in enumerate(sorts)
-                    if one.removeprefix("-") == now.removeprefix("-")
-                ),
-                0,
-            )
-            self._go(replace(self._place, sort=sorts[(at + step) % len(sorts)]))
+            orders = [sort.removeprefix("-") for sort in sorts]
+            order = self._place.sort.removeprefix("-")
+            position = orders.index(order) if order in orders else 0
+            sort = sorts[(position + step) % len(sorts)]
+            self._go(replace(self._place, sort=sort))
 
     def on_grid_headed(self, event: Grid.Headed) -> None:
+        """Sort by the column whose heading was clicked; turn the order where it is that of the column already."""
         if event.column.sort == self._place.sort:
             self.action_turn()
         elif event.column.sort:
             self._go(replace(self._place, sort=event.column.sort))
 
     def action_turn(self) -> None:
+        """Reverse the order; a `-` before its name says that it is reversed."""
         if self._place.level.sorts:
             sort = self._place.sort
-            self._go(
-                replace(
-                    self._place,
-                    sort=sort.removeprefix("-") if sort.startswith("-") else f"-{sort}",
-                )
-            )
+            is_reversed = sort.startswith("-")
+            turned = sort.removeprefix("-") if is_reversed else f"-{sort}"
+            self._go(replace(self._place, sort=turned))
 
     def action_pause(self) -> None:
         self._paused = not self._paused
@@ -464,16 +488,18 @@ class Top(App[None]):
             self._go(replace(self._place, text=text))
 
     def _end_filter(self, text: str | None) -> None:
+        """Return to the rows, with this filter. text: None or empty for no filter."""
         self.screen.set_focus(self._grid)
         self._filter_by(text or "")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - textual's
-        """While a filter is typed, keys are its letters."""
+        """Return whether a key may do its action: while a filter is typed, only two, as the keys are its letters."""
         return not isinstance(self.focused, Input) or action in ("quit", "focus_next")
 
     # --- pages over it
 
     def action_explain(self) -> None:
+        """Show a page about the row under the cursor; once the rows have come."""
         row = self._row()
         if row is None:
             self._wanted = self.action_explain if self._coming else None
@@ -489,16 +515,20 @@ class Top(App[None]):
             )
 
     def action_copy(self) -> None:
-        """The name under the cursor, to the clipboard of the terminal."""
-        if row := self._row():
-            self._copy(
-                row.name
-                if isinstance(row, BrokerState)
-                else getattr(row, self._place.level.name[:-1])
-            )
+        """Copy the name of the row under the cursor to the clipboard of the terminal."""
+        row = self._row()
+        if not row:
+            return
+        if isinstance(row, BrokerState):
+            self._copy(row.name)
+        else:
+            field = self._place.level.name.removesuffix(
+                "s"
+            )  # the name of the level in the singular
+            self._copy(getattr(row, field))
 
     def action_browse(self) -> None:
-        """The page of what is under the cursor; its address is copied where no browser can be opened."""
+        """Open the web page of the row under the cursor; its address is copied, too, if no browser can be opened."""
         row = self._row()
         if row is None or not self._where.startswith("http"):
             self.notify(
@@ -548,7 +578,15 @@ class Top(App[None]):
         kind: type,
         **query: str | int,
     ) -> None:
-        """Show a page with the lines of an answer."""
+        """Ask for an answer, and show a page with its lines; an error is shown as a note.
+
+        Args:
+            title: Of the page.
+            lines: Makes the lines of the answer.
+            path: The last part of the API's path.
+            kind: The type of the answer.
+            query: The parameters of the request.
+        """
         try:
             answer = await self._get(f"/api/v1/{path}", kind, **query)
         except PenstockError as error:
@@ -566,7 +604,7 @@ class Top(App[None]):
 def values_by_row(
     look: Look, place: Place
 ) -> dict[Hashable, tuple[float, Mapping[str, Any]]]:
-    """Return when each row's broker was polled, and the row's values, by its key."""
+    """Return by key of each row when its broker was polled, and the values that sparklines and rates need."""
     level = place.level
     stamps = look.stamps()
     values: dict[Hashable, tuple[float, Mapping[str, Any]]] = {}
@@ -580,6 +618,7 @@ def values_by_row(
 
 
 def names_of(row: Listed) -> dict[str, str]:
+    """Return the names that identify the row; empty for those that its level does not have."""
     return {
         name: getattr(row, name, "")
         for name in ("broker", "address", "queue", "client")
@@ -601,6 +640,7 @@ def about(broker: BrokerState) -> str:
 
 
 def old(broker: BrokerState) -> str:
+    """Return in words how old the data of a broker are; empty where that is not known."""
     return "" if broker.age is None else f", data {screens.brief(broker.age)} old"
 
 

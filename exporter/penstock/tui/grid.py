@@ -1,5 +1,6 @@
-"""The rows as a grid under a heading. Only the lines on the screen are made: a table widget that makes every cell took
-0.2 s for 1,000 rows, at every change.
+"""The rows as a grid under a heading.
+
+Only the lines on the screen are made: a table widget that makes every cell took 0.2 s for 1,000 rows, at each change.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -25,7 +26,7 @@ HEAD = 1
 
 
 class Grid(ScrollView, can_focus=True):
-    """A cursor over rows; a click on its row opens it, `Headed` is one on a heading."""
+    """Rows with a cursor. A click moves the cursor to a row, a second one opens it; one on a heading posts `Headed`."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("grid")
 
@@ -54,19 +55,28 @@ class Grid(ScrollView, can_focus=True):
         sort: str,
         empty: str,
     ) -> None:
-        """Other rows, or `empty`; the cursor stays on its row where that is still there, else at its place."""
-        under = self.keys[self.cursor] if self.keys else None
+        """Show other rows. The cursor stays on its row where that is still there, else at its place on the screen.
+
+        Args:
+            columns: The columns of the rows, as many as fit are shown.
+            keys: The identity of each row.
+            cell: Returns the text and style of a cell.
+            sort: The order of the rows, as the columns name it.
+            empty: The text where there are no rows.
+        """
+        key_under_cursor = self.keys[self.cursor] if self.keys else None
         self.keys = keys
         self._columns = columns
         self._cell = cell
         self._sort = sort
         self._empty = empty
-        if under in keys:
-            self.cursor = keys.index(under)
+        if key_under_cursor in keys:
+            self.cursor = keys.index(key_under_cursor)
         self._fit()
         self._to(self.cursor)
 
     def _fit(self) -> None:
+        """Choose the columns that fit the screen, less one for the scrollbar, and the height to scroll over."""
         self._fitted = fitted(self._columns, max(self.size.width - 1, 1))
         self.virtual_size = Size(self.size.width, len(self.keys) + HEAD)
         self.refresh()
@@ -80,6 +90,7 @@ class Grid(ScrollView, can_focus=True):
         return max(self.size.height - HEAD, 1)
 
     def _to(self, row: int) -> None:
+        """Move the cursor to a row, or to the nearest that there is, and scroll so that it is seen."""
         self.cursor = min(max(row, 0), max(len(self.keys) - 1, 0))
         self.scroll_to_region(
             Region(0, self.cursor, 1, 1 + HEAD),
@@ -106,14 +117,15 @@ class Grid(ScrollView, can_focus=True):
             return
         row = round(self.scroll_offset.y) + event.y - HEAD
         if row < len(self.keys):
-            again = row == self.cursor
+            is_under_cursor = row == self.cursor
             self._to(row)
-            if again:
+            if is_under_cursor:
                 await self.run_action("app.open")
 
     # --- lines
 
     def render_line(self, y: int) -> Strip:
+        """Return a line of the screen: the heading, a row, or nothing below the last row."""
         if y < HEAD:
             return self._strip(
                 [(self._heading(column), "bold underline") for column in self._fitted],
@@ -129,13 +141,14 @@ class Grid(ScrollView, can_focus=True):
         )
 
     def _heading(self, column: Column) -> str:
-        if not column.sort or column.sort.removeprefix("-") != self._sort.removeprefix(
-            "-"
-        ):
+        """Return the title of a column, with `*` where it gives the order of the rows, or `-` where in reverse."""
+        order = column.sort.removeprefix("-")
+        if not column.sort or order != self._sort.removeprefix("-"):
             return column.title
         return f"{column.title}{'*' if column.sort == self._sort else '-'}"
 
     def _strip(self, cells: Sequence[tuple[str, str]], base: Style) -> Strip:
+        """Return a line of cells as wide as the screen. cells: the text and style of each. base: of the whole line."""
         gap = Segment(" " * GAP, base)
         segments: list[Segment] = []
         for column, (text, style) in zip(self._fitted, cells, strict=True):
@@ -144,12 +157,10 @@ class Grid(ScrollView, can_focus=True):
 
 
 def sized(text: str, column: Column) -> str:
-    """Visible, and exactly as wide as the column; what is longer ends in an ellipsis."""
+    """Return the text exactly as wide as the column, and visible; a longer text ends in an ellipsis."""
     text = visible(text)
     if cell_len(text) > column.width:
         text = set_cell_size(text, column.width - 1) + "…"
-    return (
-        " " * (column.width - cell_len(text)) + text
-        if column.right
-        else set_cell_size(text, column.width)
-    )
+    if column.right:
+        return " " * (column.width - cell_len(text)) + text
+    return set_cell_size(text, column.width)

@@ -1,6 +1,7 @@
-"""Where text leaves for a terminal. Every command writes by `say` and `say_json`; the linter refuses `click.echo`.
+"""The output of commands. Every command writes by `say` and `say_json`; the linter refuses `click.echo`.
 
-On a terminal lines are folded under their beginning and coloured, elsewhere they are as they are, visible in any case.
+On a terminal, lines are coloured and folded: the rest of a long line is indented under its text. Elsewhere they stay as
+they are. All characters are made visible in any case (`core.visible`).
 """
 
 import json
@@ -21,15 +22,16 @@ from penstock.core.visible import visible
 COLOURS = read_toml("penstock.tui", "colours.toml")
 """By a word that names the state, in any case: the same is said without colour."""
 _HEAD = re.compile(r"\s*(?:\S+(?: \S+)?\s{2,}|- )?")
+"""The beginning of a line under which its rest is not put: blanks, and a word or two before a gap, or a dash."""
 _WORD = re.compile(r" *[^ ]+")
 LEAST = 40
-"""Columns; a narrower terminal folds our lines itself."""
+"""Columns; a narrower terminal folds the lines itself."""
 HANG = 2
-"""Columns by which what was folded is moved in at least: a name must not look like a line of ours."""
+"""The least indent of a folded part, in columns: a name in it must not look like a line of Penstock's own."""
 
 
 def say(*lines: str, err: bool = False) -> None:
-    """A line each, to standard output or error. Colours only on a terminal, and not when NO_COLOR is set."""
+    """Write lines to standard output, or to standard error. Colours only on a terminal, unless NO_COLOR is set."""
     if err or not sys.stdout.isatty():
         for line in lines:
             _write(visible(line), err=err)
@@ -44,7 +46,10 @@ def say(*lines: str, err: bool = False) -> None:
 
 
 def say_json(value: Any, *, indent: int | None = 2) -> None:
-    """The value as JSON, what would act on a terminal in the escapes that JSON has for it. indent: None in one line."""
+    """Write a value as JSON; characters that are not visible are written as escapes of JSON.
+
+    indent: of nested values, in columns; None: all in one line.
+    """
     for line in json.dumps(
         msgspec.to_builtins(value), ensure_ascii=False, indent=indent
     ).split("\n"):
@@ -56,29 +61,30 @@ def _write(line: str, *, err: bool = False) -> None:
 
 
 def folded(line: str, width: int) -> Iterator[str]:
-    """Cut a line into parts of at most `width` columns; later parts are indented to the text behind its first word."""
+    """Cut a line into parts of at most `width` columns; later parts are indented to the text behind its head.
+
+    It is cut before a word; a word that is longer than a whole part, between two of its characters.
+    """
     line = visible(line)
     head = _HEAD.match(line)
-    hang = max(columns(head[0]) if head else 0, HANG)
-    if hang > width // 2:
-        hang = HANG
+    indent = max(columns(head[0]) if head else 0, HANG)
+    if indent > width // 2:
+        indent = HANG
     part = ""
     used = 0
     for word in _WORD.findall(line):
-        if (
-            part
-            and used + columns(word) > width
-            and hang + columns(word.lstrip(" ")) <= width
-        ):
+        has_no_room = used + columns(word) > width
+        fits_next_part = indent + columns(word.lstrip(" ")) <= width
+        if part and has_no_room and fits_next_part:
             yield part
-            part = " " * hang
-            used = hang
+            part = " " * indent
+            used = indent
             word = word.lstrip(" ")  # noqa: PLW2901
         for character in word:
-            if used + columns(character) > width:  # no line is long enough for the word
+            if used + columns(character) > width:
                 yield part
-                part = " " * hang
-                used = hang
+                part = " " * indent
+                used = indent
             part += character
             used += columns(character)
     yield part
@@ -99,22 +105,21 @@ def columns_of_character(character: str) -> int:
 
 
 def state_word(line: str) -> str:
-    """The first word of the line, or the one behind a time, that names a state; empty when there is none."""
+    """Return the word that names a state, one of the first three (a time may come before it); empty where none does."""
     return next((word for word in line.split()[:3] if word.lower() in COLOURS), "")
 
 
 def coloured(line: str) -> str:
+    """Return the line with the word for a state in its colour; a heading, words without punctuation, in bold."""
     word = state_word(line)
     if not word:
-        return (
-            click.style(line, bold=True)
-            if re.match(r"[A-Z]\w+( [\w ]+)?$", line)
-            else line
-        )
+        is_heading = re.match(r"[A-Z]\w+( [\w ]+)?$", line)
+        return click.style(line, bold=True) if is_heading else line
     style = COLOURS[word.lower()]
+    whole_word = rf"(?<!\S){word}(?!\S)"
     return re.sub(
-        rf"(?<!\S){word}(?!\S)",
-        lambda found: click.style(found[0], **style),
+        whole_word,
+        lambda match: click.style(match[0], **style),
         line,
         count=1,
     )

@@ -79,7 +79,10 @@ class Column:
 
 
 def fitted(columns: Sequence[Column], width: int) -> list[Column]:
-    """Return the most needed columns that fit the width, each as wide as there is room: names before the state."""
+    """Return the most needed columns that fit the width, each as wide as there is room.
+
+    Spare room goes to the columns with the lowest rank first; of those with the same rank, to the one on the right.
+    """
     chosen = _chosen(columns, width)
     spare = width - _needed(chosen)
 
@@ -88,9 +91,9 @@ def fitted(columns: Sequence[Column], width: int) -> list[Column]:
 
     for position in sorted(range(len(chosen)), key=rank_from_the_right):
         column = chosen[position]
-        more = max(min(spare, column.most - column.width), 0)
-        chosen[position] = replace(column, width=column.width + more)
-        spare -= more
+        added = max(min(spare, column.most - column.width), 0)
+        chosen[position] = replace(column, width=column.width + added)
+        spare -= added
     return chosen
 
 
@@ -155,7 +158,7 @@ def spark(name: str) -> Show:
 def time_series(name: str, of_client: str) -> Show:
     """Return a function that draws the values of the last hour, which the agent remembers.
 
-    name: of the values; of_client: of those where the worst condition is that of a client.
+    name: Of the values. of_client: Of the values to draw instead where the worst condition is that of a client.
     """
 
     def show(seen: CellContext[Queue | Client]) -> str:
@@ -175,7 +178,7 @@ UNITS = (("T", 1e12, 1e12), ("G", 1e9, 1e9), ("M", 1e6, 1e6), ("k", 1e4, 1e3))
 
 
 def short(value: float) -> str:
-    """Return a number in at most six characters."""
+    """Return a number in at most six characters, such as `9999`, `12.0k`, `3.4M`."""
     for unit, least, factor in UNITS:
         if value >= least:
             digits = 1 if value < 100 * least else 0
@@ -212,15 +215,16 @@ def state(seen: CellContext[Listed]) -> str:
         return line
     others = others_in_short(names)
     room = max(seen.width - len(others), 3)
-    return line[: min(len(mark) + 1 + len(names[0]), room)] + others
+    end_of_first = len(mark) + 1 + len(names[0])
+    return line[: min(end_of_first, room)] + others
 
 
 def others_in_short(conditions: Sequence[str]) -> str:
-    """Return `+lost` where another condition than the first is a loss, and how many others there are."""
+    """Return `+lost` where another condition than the first means lost messages, and how many more there are."""
     worst, *others = conditions
     is_loss = worst not in LOSSES and not LOSSES.isdisjoint(others)
     rest = len(others) - is_loss
-    parts = [" +lost"] if is_loss else []
+    parts = [" +lost"] if is_loss else []  # where the first is a loss its name says so
     if rest:
         parts.append(f" +{rest}")
     return "".join(parts)
@@ -336,7 +340,7 @@ def key_lines(width: int) -> list[str]:
         for row in _KEYS["view"]
         if row.get("show", True)
     ]
-    # No line may break within a part.
+    # `wrap` breaks at blanks: within a part, where it must not, there are none until it is done.
     text = "  ".join(part.replace(" ", "\0") for part in parts)
     return [line.replace("\0", " ") for line in wrap(text, max(width, 1))]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 BARS = "▁▂▃▄▅▆▇█"
 LEAST = 8.0
-"""The least height of a full bar: one message that comes and goes is no mountain."""
+"""A full bar stands for this value at least: else one message that comes and goes would be a mountain."""
 MOST = 60
 """So many points of a row are remembered."""
 STEP = 0.5

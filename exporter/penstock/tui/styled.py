@@ -12,17 +12,20 @@ Line: TypeAlias = Text
 
 
 def styled(text: str, style: str = "", **layout: Any) -> Line:
-    """One line. layout: `no_wrap`, `overflow` … as rich has them."""
+    """Return a text as one line. layout: `no_wrap`, `overflow` … as rich has them."""
     return Text(visible(text), style, **layout)
 
 
 def stacked(lines: Iterable[Line]) -> Line:
-    """One below the other."""
+    """Return the lines, one below the other."""
     return Text("\n").join(lines)
 
 
 def add_row(table: Table, *cells: str | Line) -> None:
-    """A `str` is one line, cut where its column has no room; left to rich, it would be read as markup."""
+    """Add a row of cells to a table.
+
+    A `str` is one line, cut where its column has no room; rich itself would read it as markup.
+    """
     table.add_row(
         *(
             styled(cell, no_wrap=True, overflow="ellipsis")

@@ -16,7 +16,11 @@ from penstock.model import QueueRow
 
 @finding_rule()
 def ring_on_paging_address(rule: FindingRule, context: FindingContext) -> Found:
-    """Compare all rings of the address when full, in bytes, with its own limit, or else with the broker's memory."""
+    """Find queues with a ring limit on an address that pages when it is full: a ring does not evict paged messages.
+
+    The evidence compares the bytes of all rings of the address when full with the limit of the address, or with the
+    broker's memory, if that is lower.
+    """
     ring = context.queues["ring_limit"]
     is_ring = ~np.isnan(ring)
     mean_bytes = context.mean_bytes
@@ -40,20 +44,23 @@ def pages_when_full(context: FindingContext) -> Mask:
         "pages when full", lambda address: address.policy == "page"
     )
     pages = column > 0
-    # One more, at the end, for the address that is not known.
+    # One more at the end, where the position -1 of an unknown address is.
     return np.append(pages, np.False_)[context.address]
 
 
 def sum_over_address(context: FindingContext, chosen: Mask, values: Column) -> Column:
     """(queues,) The sum of the values over the chosen queues of its address; 0 where the address is not known."""
-    counts = chosen & (context.address >= 0)
-    size = len(context.addresses) + 1
-    by_address = sums(context.address[counts], values[counts], size)
+    is_counted = chosen & (context.address >= 0)
+    size = (
+        len(context.addresses) + 1
+    )  # the last one, always 0, is for unknown addresses
+    by_address = sums(context.address[is_counted], values[is_counted], size)
     return by_address[context.address]
 
 
 @finding_rule()
 def no_dead_letter_address(rule: FindingRule, context: FindingContext) -> Found:
+    """Find queues that drop a message after its last delivery attempt, as they have no dead-letter address."""
     attempts = context.of_address("max_delivery_attempts")
     has_none = context.queues["has_dead_letter_address"] == 0
     is_unlimited = attempts <= 0
@@ -67,6 +74,7 @@ def no_dead_letter_address(rule: FindingRule, context: FindingContext) -> Found:
 
 @finding_rule()
 def no_expiry_address(rule: FindingRule, context: FindingContext) -> Found:
+    """Find queues that have dropped expired messages, as they have no expiry address."""
     expired = context.queues["expired"]
     has_none = context.queues["has_expiry_address"] == 0
     some_expired = expired > 0
@@ -157,6 +165,7 @@ def expiry_address_unbound(rule: FindingRule, context: FindingContext) -> Found:
 
 @finding_rule()
 def unlimited_delivery_attempts(rule: FindingRule, context: FindingContext) -> Found:
+    """Find addresses of applications that deliver a message again and again, without a limit of attempts."""
     attempts = context.addresses["max_delivery_attempts"]
     has_address = context.applications & (context.address >= 0)
     is_used = np.zeros(len(attempts), np.bool_)
@@ -172,5 +181,6 @@ def unlimited_delivery_attempts(rule: FindingRule, context: FindingContext) -> F
 
 @finding_rule()
 def management_guard_off(rule: FindingRule, context: FindingContext) -> Found:
+    """Find the broker where Penstock's own account may read messages, which an exporter must not."""
     if context.broker.unguarded > 0:
         yield Finding(rule, context.name)

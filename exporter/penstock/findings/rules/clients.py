@@ -19,7 +19,11 @@ from penstock.model import ConsumerRow, Snapshot
 
 @finding_rule()
 def window_exceeds_ring(rule: FindingRule, context: FindingContext) -> Found:
-    """Assume that all consumers of the queue have windows like those of this client."""
+    """Find clients whose windows take more messages than the ring of their queue holds.
+
+    When they close or roll back, the ring has no room for all that comes back. All consumers of the queue are assumed
+    to have windows like those of this client.
+    """
     clients = context.clients
     ring = clients.of_queue(context.queues["ring_limit"])
     consumers = clients.of_queue(context.queues["consumers"])
@@ -44,14 +48,17 @@ def window_exceeds_ring(rule: FindingRule, context: FindingContext) -> Found:
 
 @finding_rule()
 def slow_consumer_policy(rule: FindingRule, context: FindingContext) -> Found:
-    """Find clients whose longest gap is so long that the broker would have closed their connections."""
+    """Find clients whose longest gap is so long that the broker would have closed their connections.
+
+    The broker does so where a consumer acknowledges fewer messages per second than the address allows.
+    """
     clients = context.clients
     kills = context.of_address("slow_consumer_kills") > 0
     slow_rate = context.of_address("slow_consumer_rate")
-    limit = clients.of_queue(np.where(kills, slow_rate, np.nan))
+    limit = clients.of_queue(np.where(kills, slow_rate, np.nan))  # messages per second
     has_gap = clients.longest > 0
     gap = np.where(has_gap, clients.longest, np.nan)
-    is_longer_than_allowed = gap * limit > 1
+    is_longer_than_allowed = gap * limit > 1  # one message a gap is below the limit
     period = clients.of_queue(context.of_address("slow_consumer_period"))
     evidence = {
         "slow_rate": limit,
@@ -63,14 +70,16 @@ def slow_consumer_policy(rule: FindingRule, context: FindingContext) -> Found:
 
 
 LEAST_POLLS = 5
+"""New consumers must have come at so many polls."""
 PER_MESSAGE = 2
-"""The most messages that a new consumer had got."""
+"""A new consumer got so many messages at most, on average."""
 NEW_SHARE = 0.8
 """The least share of new consumers among those that were seen."""
 
 
 @finding_rule(polls=LEAST_POLLS, few=FEW, share=100 * NEW_SHARE, each=PER_MESSAGE)
 def consumer_per_message(rule: FindingRule, context: FindingContext) -> Found:
+    """Find clients that make a new consumer for each message or two: most of their consumers are new at each poll."""
     arrivals = context.clients.arrivals
     first_poll, seen, new, delivered, polls, last_poll = arrivals.numbers
     per_consumer = delivered / np.maximum(new, 1)
@@ -90,10 +99,11 @@ def consumer_per_message(rule: FindingRule, context: FindingContext) -> Found:
 
 @finding_rule(few=FEW)
 def prefetch_exceeds_queue(rule: FindingRule, context: FindingContext) -> Found:
+    """Find clients whose consumers could buffer more than the queue ever had: one may take all, and others get none."""
     clients = context.clients
     consumers = clients.of_queue(sharing_consumers(context))
     deepest = clients.of_queue(context.deepest)
-    prefetch = np.fmax(clients.window, clients.largest)
+    prefetch = np.fmax(clients.window, clients.largest)  # the one that is known
     most_taken = prefetch * consumers
     fair_share = np.floor(deepest / consumers)
     evidence = {
@@ -109,7 +119,10 @@ def prefetch_exceeds_queue(rule: FindingRule, context: FindingContext) -> Found:
 
 
 def sharing_consumers(context: FindingContext) -> Column:
-    """(queues,) How many consumers share the messages of the queue; NaN where fewer than two do."""
+    """(queues,) How many consumers share the messages of the queue; NaN where fewer than two do.
+
+    With an exclusive consumer, or message groups, the broker does not spread messages over the consumers.
+    """
     queues = context.queues
     consumers = queues["consumers"]
     is_exclusive = queues["exclusive"] > 0
@@ -122,7 +135,7 @@ def sharing_consumers(context: FindingContext) -> Column:
 EVALUATIONS = 5
 """So many in a row must agree."""
 LEAST_CONSUMERS = {True: 2, False: 5}
-"""By whether the broker shows sessions: of one session, or else of one connection, which has one thread that reads."""
+"""The fewest consumers of a session (True: the broker shows sessions), or else of a connection (False)."""
 TEXTS = {
     True: {"what": "session", "remark": ""},
     False: {
@@ -139,6 +152,10 @@ TEXTS = {
     of_connection=LEAST_CONSUMERS[False],
 )
 def session_overloaded(rule: FindingRule, context: FindingContext) -> Found:
+    """Find sessions whose one thread is too slow for all their consumers, those with most consumers first.
+
+    At some evaluations in a row all consumers had messages while more waited (`usage.sessions_behind`).
+    """
     snapshot = context.snapshot
     behind = context.usage.behind
     shows_sessions = context.broker.kind.shows_sessions
@@ -184,7 +201,7 @@ def producers_of(snapshot: Snapshot, consumers: Positions) -> float:
     connections = snapshot.connections
     if connections is None or not len(consumers):
         return np.nan
-    # Keys that are not known are below 0, and no connection has them.
+    # The key is -1 where the connection is not known: no connection has it.
     keys: Keys = snapshot.consumer_connection[consumers[:1]]
     (row,) = connections.index.positions(keys)
     if row < 0:

@@ -1,4 +1,4 @@
-"""Flow limits of consumers, connections and destinations on OpenMQ."""
+"""Rules about flow limits of consumers, connections and destinations on OpenMQ; the words are those of `limits`."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,13 +43,14 @@ SMALL_BATCHES = (
     threshold=DEFAULT_THRESHOLD,
 )
 def flow_threshold_extreme(rule: FindingRule, context: FindingContext) -> Found:
+    """Find clients whose resume level is near to 0 or near to the limit, as measured at their consumers."""
     flow = context.flow
     limits, resumes = flow.windows.limits()
     share = resumes / limits
     is_low = share <= EXTREME
     is_extreme = is_low | (share >= 1 - EXTREME)
     is_measured = flow.windows.steps >= SURE
-    is_sure = is_measured & (limits >= FEW)
+    is_sure = is_measured & (limits >= FEW)  # of a few messages every share is extreme
     client = clients_of_windows(flow)
     evidence = {
         "limit": limits,
@@ -87,6 +88,10 @@ def of_each_client(flow: FlowControl, client: Positions, values: Column) -> Colu
 
 @finding_rule()
 def flow_limit_exceeds_memory(rule: FindingRule, context: FindingContext) -> Found:
+    """Find connections whose consumers may buffer more bytes than their client's memory, as the operator gives it.
+
+    Where the number of consumers varies, `connection_limit_advised` is the rule.
+    """
     flow = context.flow
     most = most_bytes(flow)
     memory = flow.smallest(flow.memory)
@@ -122,14 +127,19 @@ def most_bytes(flow: FlowControl) -> Column:
     """(connections,) The most bytes that its consumers buffer; a configured limit of the connection caps it."""
     most = flow.sum(flow.limit * flow.mean_bytes)
     limit = flow.smallest(flow.connection_limit)
-    most_messages = limit - 1 + CONNECTION_COUNT
+    most_messages = limit - 1 + CONNECTION_COUNT  # as `limits.ConnectionWindow.most`
     size = flow.mean(flow.mean_bytes)
-    return np.fmin(most, most_messages * size)
+    return np.fmin(
+        most, most_messages * size
+    )  # NaN, without such a limit, caps nothing
 
 
 @finding_rule(changes=CHANGES, varies=VARIES, few=FEW)
 def connection_limit_advised(rule: FindingRule, context: FindingContext) -> Found:
-    """Find connections that exceed the client's memory at their fullest, or have many consumers where none is given."""
+    """Find connections that need a limit of their own, as the number of their consumers is not known in advance.
+
+    With the most consumers that they had, they exceed the client's memory; where none is configured, these were many.
+    """
     flow = context.flow
     connections = flow.connections
     memory = flow.smallest(flow.memory)
@@ -166,7 +176,7 @@ def connection_limits(memory: Column, size: Column) -> Column:
 
 
 CONTROL_WAITS_BYTES = 2.0**20
-"""More in front of an acknowledgement delays it noticeably."""
+"""So many bytes of messages before the answer to an acknowledgement delay it noticeably."""
 CONTROLS = {
     AcknowledgeMode.CLIENT: "CLIENT_ACKNOWLEDGE",
     AcknowledgeMode.AUTO: "AUTO_ACKNOWLEDGE",
@@ -178,6 +188,11 @@ RARELY_CONTROLS = "DUPS_OK_ACKNOWLEDGE, no transactions and consumers that stay"
 
 @finding_rule(count=CONNECTION_COUNT, mebibytes=CONTROL_WAITS_BYTES / 2**20)
 def connection_count_advised(rule: FindingRule, context: FindingContext) -> Found:
+    """Find connections for which another count than the default is better (`limits.CONNECTION_COUNT`).
+
+    An answer of the broker comes after up to so many messages. A client that waits for answers wants a lower count
+    where these messages are large; one that does not wants a higher one where they are many: fewer interruptions.
+    """
     flow = context.flow
     connections = flow.connections
     size = flow.mean(flow.mean_bytes)
@@ -220,7 +235,7 @@ def is_churning(flow: FlowControl) -> Mask:
 
 
 def controls_of(flow: FlowControl) -> NDArray[np.bool_]:
-    """(CONTROLS, connections) Whether a consumer uses the mode; a mode that is not known counts as CLIENT."""
+    """(CONTROLS, connections) Whether any consumer of the connection uses the mode; an unknown one counts as CLIENT."""
     mode = flow.consumers["acknowledge_mode"]
     is_unknown = np.isnan(mode)
     mode = np.where(is_unknown, float(AcknowledgeMode.CLIENT), mode)
@@ -243,6 +258,7 @@ def why_it_waits(
 
 @finding_rule()
 def limit_below_buffer(rule: FindingRule, context: FindingContext) -> Found:
+    """Find queues whose limit removed messages while consumers buffered them: these are processed all the same."""
     stale = context.stale
     limit = context.of_address("limit_messages")
     tenth = np.floor(limit / 10)
