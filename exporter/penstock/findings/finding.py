@@ -70,6 +70,7 @@ def finding_rule(**numbers: float) -> Callable[[Find], FindingRule]:
     """
 
     def rule(find: Find) -> FindingRule:
+        """Return the rule that `find` and the catalogue make."""
         name = find.__name__
         fields = filled(CATALOGUE[name], numbers, "when", "advice", "arithmetic")
         fields["scope"] = FindingScope(fields["scope"])

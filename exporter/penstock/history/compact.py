@@ -373,7 +373,7 @@ REHEARSED = (ROW_TYPES["consumer"], CONDITION)
 def warm_up(spool: Path) -> None:
     """Join two files of each of REHEARSED in a directory of its own in `spool`. Raises StoreError or OSError.
 
-    The first join loads and allocates much: done here, it does not delay a poll later.
+    So pyarrow loads what joining needs, 4 MB and two threads, at the start, and not an hour later.
     """
     directory = spool / NAME
     shutil.rmtree(directory, ignore_errors=True)  # a kill may have left it

@@ -77,11 +77,13 @@ class Links:
         """Conditions that bring others, with their groups, by address and queue; those of any queue of an address are
         also at the empty queue name."""
         self.left_by = clients_that_left(symptoms)
+        """By queue without a consumer, the client that left it last."""
 
         conditions = [*symptoms.free.values()]
         for group in self.groups:
             conditions += group.conditions
         self.conditions_at = Counter(condition.address for condition in conditions)
+        """How many conditions each address has."""
 
         for group in self.groups:
             for condition in group.conditions:

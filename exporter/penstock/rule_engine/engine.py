@@ -116,11 +116,7 @@ class Debounce:
         on, run = before._decided(now_holds, may_be_raised, needed_polls)  # noqa: SLF001
         judged = before._after(on, run, begin, now, constants.rejoin)  # noqa: SLF001
         judged = replace(judged, last=last)
-        may_come_back = now - judged.left_at <= constants.rejoin
-        is_needed = on | (run > 0) | may_come_back
-        if is_needed.all():
-            return judged
-        return judged._only(is_needed, judged.index, judged.at[is_needed])  # noqa: SLF001
+        return judged._remembered(now, constants.rejoin)  # noqa: SLF001
 
     def _decided(
         self, holds: Mask, may_be_raised: Mask, needed_polls: int
@@ -166,6 +162,14 @@ class Debounce:
             left_at=np.where(is_cleared, now, self.left_at),
             last=self.last,
         )
+
+    def _remembered(self, now: float, rejoin: float) -> "Debounce":
+        """Return the condition without the rows that no longer matter, as `judge` says. now, rejoin: as in `_after`."""
+        may_come_back = now - self.left_at <= rejoin
+        matters = self.on | (self.run > 0) | may_come_back
+        if matters.all():
+            return self
+        return self._only(matters, self.index, self.at[matters])
 
     def _with(self, wanted: Positions) -> "Debounce":
         """Return the condition with rows for these positions, too; a new row has the values of `COLUMNS`."""

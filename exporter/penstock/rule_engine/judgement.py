@@ -185,15 +185,19 @@ def judge(
     if pair is None or snapshot.broker is None:
         return state.without_verdict(snapshot, constants), False
     seen = pair[0]
-    found = of_given_kind(pair[1], groups.queues)
-    if found.restarted:
-        state = state.begun_anew(found.now)
+    poll_facts = of_given_kind(pair[1], groups.queues)
+    if poll_facts.restarted:
+        state = state.begun_anew(poll_facts.now)
 
     # First the state of this poll, from which the rules read; `state` is still that of the poll before.
-    openmq, found, progress = as_its_broker_counts(state, found, snapshot, seen)
-    now = advance(state, found, progress, groups, constants, calendar)
-    now = with_account(now, state, found, snapshot, seen, openmq, constants)
-    poll = rule_inputs(now, found, snapshot, snapshot.broker, groups, constants, openmq)
+    openmq, poll_facts, progress = as_its_broker_counts(
+        state, poll_facts, snapshot, seen
+    )
+    now = advance(state, poll_facts, progress, groups, constants, calendar)
+    now = with_account(now, state, poll_facts, snapshot, seen, openmq, constants)
+    poll = rule_inputs(
+        now, poll_facts, snapshot, snapshot.broker, groups, constants, openmq
+    )
 
     # Then the rules, and what follows from their results.
     churn = state.churn.advance(poll, state.seen, state.unacked)
@@ -211,15 +215,15 @@ def judge(
     judgement = replace(
         now,
         seen=seen,
-        counted=found.counted,
-        keeps=found.keeps,
+        counted=poll_facts.counted,
+        keeps=poll_facts.keeps,
         churn=churn,
         debounced=debounced,
         measures=state.measures.advance(poll),
         oldest=oldest,
-        shares=state.shares.advance(found, groups.clients),
-        prefetch=state.prefetch.advance(found, groups.clients),
-        warm_up=state.warm_up.advance(found.now, groups.queues, groups.clients),
+        shares=state.shares.advance(poll_facts, groups.clients),
+        prefetch=state.prefetch.advance(poll_facts, groups.clients),
+        warm_up=state.warm_up.advance(poll_facts.now, groups.queues, groups.clients),
         blocked_since=blocked_since(poll),
         openmq=openmq or state.openmq,
         rings_held=bool((poll.at_risk > 0).any()) and not in_part(snapshot.observation),
@@ -235,20 +239,20 @@ def judge(
 
 
 def as_its_broker_counts(
-    state: Judgement, found: Facts, snapshot: Snapshot, seen: Seen
+    state: Judgement, poll_facts: Facts, snapshot: Snapshot, seen: Seen
 ) -> tuple[Openmq | None, Facts, Progress]:
     """Return the state that only OpenMQ needs, the facts with one meaning for all brokers, and who made progress.
 
     OpenMQ counts other things under the same names, so its facts are translated; other brokers have no such state.
     """
     if snapshot.broker is not None and snapshot.broker.kind is BrokerKind.OPENMQ:
-        return state.openmq.advance(found, snapshot, seen.addresses)
-    return None, found, progress_of(found.consumer, found.now)
+        return state.openmq.advance(poll_facts, snapshot, seen.addresses)
+    return None, poll_facts, progress_of(poll_facts.consumer, poll_facts.now)
 
 
 def advance(
     state: Judgement,
-    found: Facts,
+    poll_facts: Facts,
     progress: Progress,
     groups: Groups,
     constants: Constants,
@@ -259,24 +263,27 @@ def advance(
     Stall thresholds are NaN where the broker shows no numbers of each consumer. An absence of consumers that has ended
     is learned only if it began after the last gap in the polls: nobody knows what happened in a gap.
     """
-    unacked = state.unacked.advance(found, progress)
+    unacked = state.unacked.advance(poll_facts, progress)
     previous = state.seen.times.now
-    seconds = found.now - previous
+    seconds = poll_facts.now - previous
     timers, dispatch, absence_seconds = timeout.advance_timers(
-        state.timers, state.dispatch, found, previous, constants
+        state.timers, state.dispatch, poll_facts, previous, constants
     )
-    activity = state.activity.advance(found, constants)
-    service = state.service.advance(found, seconds)
-    flow = trend(activity, constants, found.interval)
+    activity = state.activity.advance(poll_facts, constants)
+    service = state.service.advance(poll_facts, seconds)
+    flow = trend(activity, constants, poll_facts.interval)
     normal = state.normal.advance(
-        found, seconds, timers, activity, flow, service, calendar
+        poll_facts, seconds, timers, activity, flow, service, calendar
     )
     patience, of_clients = timeout.advance_patience(
-        state.patience, unacked, groups.clients, found, constants
+        state.patience, unacked, groups.clients, poll_facts, constants
     )
-    if not found.counted:
+    buffers = state.buffers
+    if poll_facts.counted:
+        buffers = buffers.advance(poll_facts)
+    else:
         of_clients = np.full(len(of_clients), np.nan)
-    began_after_gap = found.now - absence_seconds > normal.gap
+    began_after_gap = poll_facts.now - absence_seconds > normal.gap
     observed_absences = np.where(began_after_gap, absence_seconds, np.nan)
     return replace(
         state,
@@ -284,22 +291,22 @@ def advance(
         timers=timers,
         patience=patience,
         dispatch=dispatch,
-        absences=state.absences.advance(found, observed_absences),
+        absences=state.absences.advance(poll_facts, observed_absences),
         activity=activity,
         service=service,
         normal=normal,
         trend=flow,
-        service_rate=state.service_rate.advance(found, seconds),
-        buffers=state.buffers.advance(found) if found.counted else state.buffers,
+        service_rate=state.service_rate.advance(poll_facts, seconds),
+        buffers=buffers,
         patience_of_clients=of_clients,
-        rings=~np.isnan(found.ring),
+        rings=~np.isnan(poll_facts.ring),
     )
 
 
 def with_account(
     now: Judgement,
     before: Judgement,
-    found: Facts,
+    poll_facts: Facts,
     snapshot: Snapshot,
     seen: Seen,
     openmq: Openmq | None,
@@ -312,35 +319,41 @@ def with_account(
     Args:
         now: The state after this poll.
         before: The state before it.
-        found: The facts of the poll.
+        poll_facts: The facts of the poll.
         snapshot: The poll.
         seen: The numbers of the poll.
         openmq: What only OpenMQ needs.
         constants: The times that operators may change.
     """
     if snapshot.broker is not None and snapshot.broker.kind.fates:
-        account = accounted(before, found, snapshot, seen, constants)
+        account = accounted(before, poll_facts, snapshot, seen, constants)
         return replace(now, account=account, glanced=None)
     if openmq is not None and openmq.said is not None:
-        books = before.openmq_account.advance(found, openmq.said, snapshot, constants)
+        books = before.openmq_account.advance(
+            poll_facts, openmq.said, snapshot, constants
+        )
         return replace(now, openmq_account=books)
     return now
 
 
 def accounted(
-    state: Judgement, found: Facts, snapshot: Snapshot, seen: Seen, constants: Constants
+    state: Judgement,
+    poll_facts: Facts,
+    snapshot: Snapshot,
+    seen: Seen,
+    constants: Constants,
 ) -> MessageAccount:
-    """Return the account after a poll that is judged. found: the changes since the last poll that was judged.
+    """Return the account after a poll that is judged. poll_facts: the changes since the last poll that was judged.
 
     Where polls were glanced at since then, the account has their changes already: it gets those since the last of them,
     too.
     """
     if state.glanced is None:
-        return state.account.advance(found, snapshot, state.seen, seen)
+        return state.account.advance(poll_facts, snapshot, state.seen, seen)
     pair = facts(state.glanced, snapshot, constants)
-    since_glance = pair[1] if pair else found
+    since_glance = pair[1] if pair else poll_facts
     account = state.account.advance(
-        found, snapshot, state.seen, seen, (since_glance, state.glanced)
+        poll_facts, snapshot, state.seen, seen, (since_glance, state.glanced)
     )
     # For the rules, what rings lost at glances and at this poll is one growth.
     ring_losses = account.ring_losses.with_growth_of(state.account.ring_losses)
@@ -369,12 +382,12 @@ def glanced(state: Judgement, snapshot: Snapshot, constants: Constants) -> Judge
     )
 
 
-def evictions(account: MessageAccount, found: Facts) -> lost.Evictions:
+def evictions(account: MessageAccount, poll_facts: Facts) -> lost.Evictions:
     """Return what the account says about evictions of each queue; NaN where the broker has no rings."""
     books = account.books
     losses = account.ring_losses
-    nothing = np.full(len(found.queues), np.nan)
-    has_rings = losses.index is found.queues  # else the account was never advanced
+    nothing = np.full(len(poll_facts.queues), np.nan)
+    has_rings = losses.index is poll_facts.queues  # else the account was never advanced
     if not has_rings:
         return lost.Evictions(nothing, nothing, nothing, nothing, nothing, nothing, {})
     return lost.Evictions(
@@ -390,7 +403,7 @@ def evictions(account: MessageAccount, found: Facts) -> lost.Evictions:
 
 def rule_inputs(
     now: Judgement,
-    found: Facts,
+    poll_facts: Facts,
     snapshot: Snapshot,
     broker: Broker,
     groups: Groups,
@@ -401,44 +414,46 @@ def rule_inputs(
 
     Args:
         now: The state after this poll.
-        found: The facts of the poll.
+        poll_facts: The facts of the poll.
         snapshot: The poll.
         broker: The broker of the poll.
         groups: The series of queues and clients.
         constants: The times that operators may change.
         openmq: What only OpenMQ needs; None for another kind of broker.
     """
-    per_consumer = timeout.consumer_patience(groups, found, now.patience_of_clients)
-    for_full_buffers = constants_for_full_buffers(constants, found, openmq)
+    per_consumer = timeout.consumer_patience(
+        groups, poll_facts, now.patience_of_clients
+    )
+    for_full_buffers = constants_for_full_buffers(constants, poll_facts, openmq)
     # A name of its own: conditions keep these inputs, and the function below must not keep the whole state with them.
     patience = now.patience
     accounted_columns: dict[str, Column] = {}
     if openmq is not None and openmq.said is not None:
         accounted_columns = now.openmq_account.of_queues(
-            found.queues, constants, found.interval
+            poll_facts.queues, constants, poll_facts.interval
         )
     return RuleInputs(
         snapshot=snapshot,
-        found=found,
+        found=poll_facts,
         unacked=now.unacked,
         timers=now.timers,
-        returns=returns(now.activity, constants, found.interval),
+        returns=returns(now.activity, constants, poll_facts.interval),
         trend=now.trend,
-        evictions=evictions(now.account, found),
+        evictions=evictions(now.account, poll_facts),
         activity=now.activity,
         constants=constants,
         broker=broker,
         groups=groups,
         client_patience=per_consumer,
-        queue_patience=timeout.queue_patience(found, per_consumer, constants),
-        dispatch=now.dispatch.seconds(constants, found.interval),
+        queue_patience=timeout.queue_patience(poll_facts, per_consumer, constants),
+        dispatch=now.dispatch.seconds(constants, poll_facts.interval),
         absence=now.absence_seconds(constants),
         usual=now.normal.usual(now.service),
         expected=groups.queues.by_source(
             "expected_consumers", TARGETS["expected_consumers"]
         ),
         closed=closed(groups.queues, snapshot.stamp),
-        at_risk=lost.at_risk(found),
+        at_risk=lost.at_risk(poll_facts),
         service_rate=now.service_rate.best,
         works_since=now.service_rate.since,
         service_window=now.service.window,
@@ -449,13 +464,13 @@ def rule_inputs(
         openmq=openmq,
         accounted=accounted_columns,
         eager=lambda full: timeout.eager_patience(
-            patience, groups, per_consumer, full, found.interval, for_full_buffers
+            patience, groups, per_consumer, full, poll_facts.interval, for_full_buffers
         ),
     )
 
 
 def constants_for_full_buffers(
-    constants: Constants, found: Facts, openmq: Openmq | None
+    constants: Constants, poll_facts: Facts, openmq: Openmq | None
 ) -> Constants:
     """Return the constants for the stall thresholds of consumers whose buffer is full.
 
@@ -464,11 +479,11 @@ def constants_for_full_buffers(
     """
     if openmq is not None:
         return constants
-    soon = max(constants.proof, constants.floor_polls * found.interval)
+    soon = max(constants.proof, constants.floor_polls * poll_facts.interval)
     return replace(constants, cold=min(constants.cold, soon))
 
 
-def of_given_kind(found: Facts, queues: Grouping[QueueSeries]) -> Facts:
+def of_given_kind(poll_facts: Facts, queues: Grouping[QueueSeries]) -> Facts:
     """Return the facts with the kind that an operator's rule gives a queue, in place of the kind that the broker shows.
 
     The kind decides whether the rules judge the queue, and whether it is one where messages are parked.
@@ -478,13 +493,13 @@ def of_given_kind(found: Facts, queues: Grouping[QueueSeries]) -> Facts:
     )
     is_given = has_kind > 0
     if not is_given.any():
-        return found
+        return poll_facts
     judged = queues.by_source("judged as", lambda series: series.said.kind in JUDGED)
     parked = queues.by_source("parked as", lambda series: series.said.kind in PARKED)
     return replace(
-        found,
-        judged=np.where(is_given, judged > 0, found.judged),
-        parked=np.where(is_given, parked > 0, found.parked),
+        poll_facts,
+        judged=np.where(is_given, judged > 0, poll_facts.judged),
+        parked=np.where(is_given, parked > 0, poll_facts.parked),
     )
 
 

@@ -88,7 +88,7 @@ def of_rows(
         is_shown = grouping.member[positions] >= 0
         positions = positions[is_shown]
         since = since[is_shown]
-        consumers = np.zeros(len(positions), np.intp)
+        consumers = np.zeros(len(positions), np.intp)  # only clients have a number
         queues = positions
     columns = zip(
         positions.tolist(),

@@ -320,6 +320,7 @@ def address_context(
     is_summed = (addresses["temporary"] > 0) & policy.sum_temporary
 
     def context_of(address: AddressRow, *, is_summed: bool) -> int:
+        """Return how one address is shown. is_summed: whether temporary ones without a queue are, and this is one."""
         if address.name in by_queues:
             return by_queues[address.name]
         if is_summed:

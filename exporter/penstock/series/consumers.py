@@ -181,6 +181,7 @@ def client_labels(
         return is_unknown and not policy.selection(consumer.address, consumer.queue)
 
     def label(position: int, names: set[str]) -> ClientSeries | None:
+        """Return the labels of one consumer: a sum, where its queue or its name is shown in one. names: in use."""
         consumer: ConsumerRow = rows[position]
         series = int(series_of_queue[position])
         own_name = (consumer.address, consumer.queue, consumer.client)

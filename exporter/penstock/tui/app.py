@@ -54,7 +54,7 @@ from penstock.tui.styled import Line, stacked, styled
 class FilterEntry(Input):
     """The line to type a filter in, hidden until `open`. Enter and Esc hide it and call `done` with its text, or None.
 
-    Keys that were typed fast arrive together. Those after Enter or Esc have come to this entry: it posts them to the app.
+    Keys that were typed fast arrive together: those after Enter or Esc come to this entry, which posts them to the app.
     """
 
     def __init__(self, done: Callable[[str | None], None]) -> None:
@@ -90,7 +90,7 @@ EVENTS = 200
 MOST_DOWN = 3
 """So many brokers that are down are listed one by one above the rows; the others are counted."""
 SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")
-"""Where one of these is set, a browser has a window of its own; elsewhere it would run in the terminal, over the view."""
+"""Where one of these is set, a browser has a window of its own; else it would run in the terminal, over the view."""
 
 HELP = files("penstock.tui").joinpath("help.txt").read_text(encoding="utf-8")
 
@@ -310,6 +310,7 @@ class Top(App[None]):
     # --- drawing
 
     def _draw(self) -> None:
+        """Show the last look: the title, the lines above the rows, the rows, and the keys."""
         base = self.screen_stack[0]
         base.query_one("#title", Static).update(self._title_line())
         base.query_one("#told", Static).update(self._told_lines())
@@ -338,6 +339,7 @@ class Top(App[None]):
         )
 
     def _title_line(self) -> Line:
+        """Return the line with the agent that is asked, when it answered last, and how often it is asked."""
         asked = "not asked yet"
         if self._look.at:
             time_of_look = datetime.fromtimestamp(self._look.at, UTC)

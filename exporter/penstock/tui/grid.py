@@ -108,6 +108,7 @@ class Grid(ScrollView, can_focus=True):
         self._to(self.cursor + pages * self._page)
 
     async def on_click(self, event: Click) -> None:
+        """Report a click on a heading; move the cursor to the row that was clicked, or open it if it is there."""
         if event.y < HEAD:
             left = 0
             for column in self._fitted:
