@@ -103,10 +103,9 @@ def with_last_values(snapshot: Snapshot, before: Snapshot, collector: str) -> Sn
         tables = {collector, _ALSO.get(collector, collector)}
         missing = [name for name in tables if getattr(snapshot, name) is None]
         joins = [join for name in missing for join in _JOINS.get(name, ())]
-        values: dict[str, Any] = {
-            name: getattr(before, name) for name in (*missing, *joins)
-        }
-        return replace(snapshot, **values)
+        return replace(
+            snapshot, **{name: getattr(before, name) for name in (*missing, *joins)}
+        )
     if collector in _ADDED_COLUMNS:
         return with_columns(snapshot, before, *_ADDED_COLUMNS[collector])
     return snapshot

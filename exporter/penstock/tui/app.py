@@ -188,9 +188,10 @@ class Look:
             return False
         polled_before = self.stamps()
         polled = Look(now, brokers).stamps()
-        return all(
-            abs(stamp - polled_before[name]) < STEP for name, stamp in polled.items()
-        )
+        differences = [
+            abs(stamp - polled_before[name]) for name, stamp in polled.items()
+        ]
+        return all(difference < STEP for difference in differences)
 
 
 class Top(App[None]):
@@ -326,17 +327,21 @@ class Top(App[None]):
                 row, key, self._trail, self._look.at, column.width
             )
             is_first = column.title == columns[0].title  # it has the color of the state
-            return column.show(context), screens.style_of(row) if is_first else ""
+            style = screens.style_of(row) if is_first else ""
+            return column.show(context), style
 
         # A column with the same name in all rows is left out: the line of the place has that name.
-        chosen = {"broker": place.broker, "queue": place.queue, "client": place.client}
+        chosen = {
+            "broker": place.broker,
+            "queue": place.queue,
+            "client": place.client,
+        }
         columns = [column for column in level.columns if not chosen.get(column.given)]
         match = f" match {place.text!r}; Esc clears the filter" if place.text else ""
         empty = "" if self._coming else f"No {level.name}{match}."
         self._grid.show(columns, keys, cell, place.sort, empty)
-        base.query_one("#keys", Static).update(
-            stacked(map(styled, screens.key_lines(self.size.width)))
-        )
+        key_lines = screens.key_lines(self.size.width)
+        base.query_one("#keys", Static).update(stacked(map(styled, key_lines)))
 
     def _title_line(self) -> Line:
         """Return the line with the agent that is asked, when it answered last, and how often it is asked."""
@@ -345,8 +350,10 @@ class Top(App[None]):
             time_of_look = datetime.fromtimestamp(self._look.at, UTC)
             asked = time_of_look.strftime("%H:%M:%S UTC")
         every = "paused" if self._paused else f"every {self._seconds:g} s"
+        line = f"penstock top  {self._where}  {asked}, {every}"
+        whole_width = line.ljust(500)  # the bar is coloured to its end
         return styled(
-            f"penstock top  {self._where}  {asked}, {every}".ljust(500),
+            whole_width,
             "reverse",
             no_wrap=True,
         )
@@ -455,8 +462,11 @@ class Top(App[None]):
         if sorts:
             orders = [sort.removeprefix("-") for sort in sorts]
             order = self._place.sort.removeprefix("-")
-            position = orders.index(order) if order in orders else 0
-            sort = sorts[(position + step) % len(sorts)]
+            position = 0
+            if order in orders:
+                position = orders.index(order)
+            next_position = (position + step) % len(sorts)
+            sort = sorts[next_position]
             self._go(replace(self._place, sort=sort))
 
     def on_grid_headed(self, event: Grid.Headed) -> None:
@@ -470,8 +480,9 @@ class Top(App[None]):
         """Reverse the order; a `-` before its name says that it is reversed."""
         if self._place.level.sorts:
             sort = self._place.sort
-            is_reversed = sort.startswith("-")
-            turned = sort.removeprefix("-") if is_reversed else f"-{sort}"
+            turned = f"-{sort}"
+            if sort.startswith("-"):
+                turned = sort.removeprefix("-")
             self._go(replace(self._place, sort=turned))
 
     def action_pause(self) -> None:

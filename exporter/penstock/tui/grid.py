@@ -116,7 +116,8 @@ class Grid(ScrollView, can_focus=True):
                     self.post_message(self.Headed(column))
                 left += column.width + GAP
             return
-        row = round(self.scroll_offset.y) + event.y - HEAD
+        first_row = round(self.scroll_offset.y)
+        row = first_row + event.y - HEAD
         if row < len(self.keys):
             is_under_cursor = row == self.cursor
             self._to(row)
@@ -132,14 +133,16 @@ class Grid(ScrollView, can_focus=True):
                 [(self._heading(column), "bold underline") for column in self._fitted],
                 Style.null(),
             )
-        row = round(self.scroll_offset.y) + y - HEAD
+        first_row = round(self.scroll_offset.y)
+        row = first_row + y - HEAD
         if row >= len(self.keys):
             empty = visible(self._empty) if row == 0 else ""
             return Strip([Segment(empty)]).adjust_cell_length(self.size.width)
         cells = [self._cell(column, row) for column in self._fitted]
-        return self._strip(
-            cells, Style(reverse=True) if row == self.cursor else Style.null()
-        )
+        style = Style.null()
+        if row == self.cursor:
+            style = Style(reverse=True)
+        return self._strip(cells, style)
 
     def _heading(self, column: Column) -> str:
         """Return the title of a column, with `*` where it gives the order of the rows, or `-` where in reverse."""
@@ -162,6 +165,7 @@ def sized(text: str, column: Column) -> str:
     text = visible(text)
     if cell_len(text) > column.width:
         text = set_cell_size(text, column.width - 1) + "…"
-    if column.right:
-        return " " * (column.width - cell_len(text)) + text
-    return set_cell_size(text, column.width)
+    if not column.right:
+        return set_cell_size(text, column.width)
+    missing = column.width - cell_len(text)
+    return " " * missing + text

@@ -74,12 +74,13 @@ def folded(line: str, width: int) -> Iterator[str]:
     used = 0
     for word in _WORD.findall(line):
         has_no_room = used + columns(word) > width
-        fits_next_part = indent + columns(word.lstrip(" ")) <= width
+        without_blanks = word.lstrip(" ")
+        fits_next_part = indent + columns(without_blanks) <= width
         if part and has_no_room and fits_next_part:
             yield part
             part = " " * indent
             used = indent
-            word = word.lstrip(" ")  # noqa: PLW2901
+            word = without_blanks  # noqa: PLW2901
         for character in word:
             if used + columns(character) > width:
                 yield part
