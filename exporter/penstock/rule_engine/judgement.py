@@ -427,7 +427,7 @@ def rule_inputs(
     for_full_buffers = constants_for_full_buffers(constants, poll_facts, openmq)
     # A name of its own: conditions keep these inputs, and the function below must not keep the whole state with them.
     patience = now.patience
-    accounted_columns: dict[str, Column] = {}
+    accounted_columns: Mapping[str, Column | Mask] = {}
     if openmq is not None and openmq.said is not None:
         accounted_columns = now.openmq_account.of_queues(
             poll_facts.queues, constants, poll_facts.interval
