@@ -208,7 +208,9 @@ async def test_what_is_read_goes_by_the_rows_that_changed(
     missed = 0.07
     assert read[wire.ConsumerTexts] == CONSUMERS // 100
     assert (
-        0.19 * CONSUMERS <= read[wire.ConsumerNumbers] <= (0.2 + came + missed) * CONSUMERS
+        0.19 * CONSUMERS
+        <= read[wire.ConsumerNumbers]
+        <= (0.2 + came + missed) * CONSUMERS
     )
     assert read[wire.QueueTexts] == 0
     assert read[wire.QueueNumbers] <= (0.2 + missed) * QUEUES

@@ -384,7 +384,7 @@ class Trial:
     """One condition that is active, and its causes, judged again and again with an input changed."""
 
     def __init__(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.condition, self.poll, self.row, self.since = active(name)._of
+        self.condition, self.poll, self.row, self.since = active(name)._decide.args
         self.change: Callable[[str, str, NumberRead], NumberRead] = (
             lambda _, __, reading: reading
         )
@@ -556,7 +556,7 @@ def test_every_rule_of_causes_has_a_scenario() -> None:
         for one in all_kinds(condition)
         if one.decide
     }
-    covered = {active(name)._of[0].decide for name in SCENARIOS}
+    covered = {active(name)._decide.args[0].decide for name in SCENARIOS}
     missing = {f"{rule.__module__}.{rule.__name__}" for rule in rules - covered}
     assert {
         name for name in missing if not any(one in name for one in ELSEWHERE)

@@ -141,7 +141,9 @@ def test_who_is_slow_is_the_same(values: Values) -> None:
 
 
 def test_at_most_three_hosts_are_named() -> None:
-    consumers = {name: {"T": 0.0, "N": 0.0} for name in ("c", "d", "e", "f")}
+    consumers: dict[str, dict[str, float | str]] = {
+        name: {"T": 0.0, "N": 0.0} for name in ("c", "d", "e", "f")
+    }
     consumers["g"] = {"T": 0.0, "N": 0.0, "queue": "r"}
     poll = poll_with(
         polled(Judged(), QUEUES, consumers),

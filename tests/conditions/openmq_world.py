@@ -30,7 +30,7 @@ class OpenmqJudged(Judged):
     """
 
     default_settings: ClassVar[Numbers] = {}
-    transactions: dict[str, dict[str, float]] = field(default_factory=dict)
+    transactions: dict[str, Numbers] = field(default_factory=dict)
     _ids: dict[str, int] = field(default_factory=dict)
     _address_rows: Index[AddressRow] = field(default_factory=Index.empty)
 

@@ -61,7 +61,7 @@ def test_it_is_said_when_transactions_can_be_read_again() -> None:
     for _ in range(9):
         world.poll({"q": queue(5)})
     assert not whys(world)
-    world.transactions["7"]["acknowledgements"] = 0.0
+    world.transactions["7"] = {**world.transactions["7"], "acknowledgements": 0.0}
     for _ in range(3):
         world.poll({"q": queue(5)})
     assert whys(world) == ["5 messages of q"]

@@ -1,7 +1,6 @@
 """`MessageAccount`: the parts of the account of one broker, continued from poll to poll."""
 
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from penstock.account.rollbacks import Rollbacks, Tenure
 from penstock.account.unlisted import UnlistedRows, came_back, joined, with_rows
 from penstock.account.visits import Visits
 from penstock.account.wildcards import Wildcards
-from penstock.core.state import By, RowState
+from penstock.core.state import By, RowState, with_fields
 from penstock.core.table import Column, Mask, Positions
 from penstock.model import Observation, Snapshot
 from penstock.observation.facts import SKEW, AddressJoin, Facts, Seen
@@ -92,7 +91,7 @@ class MessageAccount:
         listed = self.books.index
         unlisted = self.unlisted
         index = with_rows(unlisted.index, returning, listed, np.arange(len(listed)))
-        parts: dict[str, Any] = {
+        parts = {
             name: joined(
                 unlisted.parts[name],
                 part,
@@ -101,7 +100,7 @@ class MessageAccount:
             )
             for name, part in self.by_queue.items()
         }
-        return replace(self, **parts)
+        return with_fields(self, parts)
 
     @property
     def by_queue(self) -> dict[str, RowState]:

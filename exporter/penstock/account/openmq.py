@@ -7,7 +7,7 @@ own. `openmq_books` explains the sums, `openmq_booking` the reasons, `openmq_arr
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -269,7 +269,7 @@ class OpenmqAccount:
         return OpenmqAccount(self.queues.begun_anew(), self.topics.begun_anew())
 
     def of_queues(
-        self, index: Index[Any], constants: Constants, interval: float
+        self, index: Index[object], constants: Constants, interval: float
     ) -> Mapping[str, Column | Mask]:
         """Return the columns by queue that conditions and other counters need."""
         books = self.queues
@@ -298,7 +298,7 @@ class OpenmqAccount:
 
 
 def with_returned(
-    books: BooksT, unlisted: UnlistedRows, listed: Index[Any], now: float
+    books: BooksT, unlisted: UnlistedRows, listed: Index[object], now: float
 ) -> tuple[BooksT, UnlistedRows]:
     """Return the books with destinations that are listed again, and the books of those that are not listed.
 

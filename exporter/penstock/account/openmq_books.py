@@ -11,14 +11,22 @@ alone is booked to a reason where something proves one; else clients settled it 
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from penstock.account.last_polls import shifted
 from penstock.account.openmq_arrivals import Explanations
 from penstock.core.counters import SMALL_FALL
-from penstock.core.state import By, RowState, column, counter, declared, mask
+from penstock.core.state import (
+    By,
+    RowState,
+    column,
+    counter,
+    declared,
+    mask,
+    with_fields,
+)
 from penstock.core.table import Column, Index, Keys, Mask, Matrix
 from penstock.observation.facts import or_zero
 from penstock.observation.openmq import MARGIN
@@ -74,7 +82,7 @@ class DestinationPoll:
         watched_by: it has a consumer that takes any message, and none that acknowledges more than its numbers show.
     """
 
-    index: Index[Any]
+    index: Index[object]
     entered: Column
     left: Column
     content: Column
@@ -485,7 +493,7 @@ class DestinationBooks(RowState):
         may have been reached.
         """
         rows = np.flatnonzero(np.isin(self.index.keys, returned))
-        columns: dict[str, Any] = {}
+        columns = {}
         for name, declaration in declared(type(self)).items():
             if declaration.counter or declaration.outlives:
                 continue
@@ -496,7 +504,7 @@ class DestinationBooks(RowState):
             columns[name][..., rows] = True
         moved_at = self.moved_at.copy()
         moved_at[rows] = now
-        return replace(self, moved_at=moved_at, **columns)
+        return with_fields(self, {**columns, "moved_at": moved_at})
 
     def level_reached(self, noise: Column) -> Column:
         """(destinations,) The O - R that has been reached: its peak, unless it has stayed below for all the last polls.

@@ -8,11 +8,11 @@ queues that an earlier poll listed and this one does not.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
-from penstock.core.state import RowState, declared
+from penstock.core.state import RowState, declared, with_fields
 from penstock.core.table import Index, Keys, Mask, Positions
 from penstock.model import AddressRow, QueueRow
 
@@ -26,14 +26,14 @@ MOST_LISTINGS = 20
 class UnlistedRows:
     """The books of unlisted queues, as the last poll that listed each has left them."""
 
-    index: Index[Any] = field(default_factory=Index.empty)
+    index: Index[object] = field(default_factory=Index.empty)
     """The queues that are kept."""
     parts: Mapping[str, RowState] = field(default_factory=dict)
     """Their books, by the field of the account."""
     listings: Keys = field(default_factory=lambda: np.empty(0, np.int64))
     """(queues,) How many times the listing has changed since each was listed."""
 
-    def returning(self, queues: Index[Any], before: Index[Any]) -> Positions:
+    def returning(self, queues: Index[object], before: Index[object]) -> Positions:
         """Return positions in `index` of the queues that are listed again.
 
         These are listed now, were not at the poll before, and are the same queue, not another one with the same key.
@@ -51,7 +51,10 @@ class UnlistedRows:
         return candidates[np.array(is_back, np.bool_)]
 
     def after(
-        self, parts: Mapping[str, RowState], before: Index[Any], queues: Index[Any]
+        self,
+        parts: Mapping[str, RowState],
+        before: Index[object],
+        queues: Index[object],
     ) -> "UnlistedRows":
         """Return the rows with the queues that the listing lacks now, and without those that came back.
 
@@ -76,7 +79,7 @@ class UnlistedRows:
         kept = {name: self.kept(name, part, index) for name, part in parts.items()}
         return UnlistedRows(index, kept, listings)
 
-    def kept(self, name: str, part: RowState, index: Index[Any]) -> RowState:
+    def kept(self, name: str, part: RowState, index: Index[object]) -> RowState:
         """Return one part of the books for the unlisted queues, by the rows of `index`.
 
         name: its field in the account. part: with the numbers of queues that the poll before listed; those of queues
@@ -96,20 +99,23 @@ def is_same(before: QueueRow | AddressRow, now: QueueRow | AddressRow) -> bool:
 
 
 def with_rows(
-    first: Index[Any], of_first: Positions, second: Index[Any], of_second: Positions
-) -> Index[Any]:
+    first: Index[object],
+    of_first: Positions,
+    second: Index[object],
+    of_second: Positions,
+) -> Index[object]:
     """Return a new index: of the first its rows at `of_first`, then of the second those at `of_second`.
 
     The two have no key in common.
     """
     keys = np.append(first.keys[of_first], second.keys[of_second])
     rows = np.append(first.rows[of_first], second.rows[of_second])
-    index, _ = Index[Any].empty().advance(keys, lambda new: [rows[i] for i in new])
+    index, _ = Index[object].empty().advance(keys, lambda new: [rows[i] for i in new])
     return index
 
 
 def joined(
-    first: StateT, second: StateT, index: Index[Any], *, saved_only: bool = False
+    first: StateT, second: StateT, index: Index[object], *, saved_only: bool = False
 ) -> StateT:
     """Return `second` by the rows of `index`; rows that only `first` has get their numbers from there.
 
@@ -121,7 +127,7 @@ def joined(
     only_first = (positions >= 0) & not_in_second
     if not only_first.any():
         return moved
-    columns: dict[str, Any] = {}
+    columns = {}
     for name, declaration in declared(type(moved)).items():
         is_saved = bool(declaration.names)  # by these names it is in a checkpoint
         if saved_only and not is_saved:
@@ -130,9 +136,9 @@ def joined(
         values = np.array(getattr(moved, name))
         values[..., only_first] = earlier[..., positions[only_first]]
         columns[name] = values
-    return replace(moved, **columns)
+    return with_fields(moved, columns)
 
 
-def came_back(queues: Index[Any], returned: Keys) -> Mask:
+def came_back(queues: Index[object], returned: Keys) -> Mask:
     """(queues,) True where the queue came back. returned: the keys of those."""
     return np.isin(queues.keys, returned)

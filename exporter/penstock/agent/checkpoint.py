@@ -315,8 +315,10 @@ client_name: Callable[[ClientSeries], ClientName] = attrgetter(
     "address", "queue", "client"
 )
 queue_name: Callable[[QueueRow], tuple[str, str]] = attrgetter("address", "name")
-producer_name: Callable[[Any], tuple[str, str]] = attrgetter("session", "id")
-series_of_producer: Callable[[Any], tuple[str, str]] = attrgetter("address", "client")
+producer_name: Callable[[ProducerRow], tuple[str, str]] = attrgetter("session", "id")
+series_of_producer: Callable[[ProducerSeries], tuple[str, str]] = attrgetter(
+    "address", "client"
+)
 
 
 def sum_name(series: QueueSeries) -> tuple[str, str] | None:
@@ -366,7 +368,7 @@ def kept_totals(
     )
 
 
-def columns_by(by: By, index: Index[Any], judgement: Judgement) -> dict[str, Column]:
+def columns_by(by: By, index: Index[object], judgement: Judgement) -> dict[str, Column]:
     """All that outlives the agent, by the rows of `index`; nothing before the first judgement."""
     if judgement.timers.index is not judgement.seen.queues.index:
         return {}
@@ -453,7 +455,7 @@ def client_names_of(checkpoint: Checkpoint) -> list[ClientName]:
     ]
 
 
-def rows_in(kept: KeptTotals, index: Index[Any]) -> Positions:
+def rows_in(kept: KeptTotals, index: Index[object]) -> Positions:
     """Position in `kept.last` of each row of `index`, -1 where it is new."""
     return positions(kept.keys, index.keys)
 
@@ -554,7 +556,7 @@ def renumbered(keys: Keys, new_by_old: Mapping[int, int]) -> tuple[Keys, Positio
 def restored_totals(
     kept: KeptTotals,
     series: Sequence[SeriesT],
-    source: Index[Any],
+    source: Index[object],
     rows: Positions | None,
 ) -> Totals[SeriesT]:
     """All sums as of series that have no row now: the first poll finds those that have.
@@ -582,7 +584,7 @@ def restored_totals(
 
 
 def restored_reloaded(
-    checkpoint: Checkpoint, queues: Index[Any], policy: Policy
+    checkpoint: Checkpoint, queues: Index[object], policy: Policy
 ) -> Reloaded:
     """Restore the reloaded messages, also of another process.
 
@@ -629,7 +631,7 @@ def restored_sum(address: str, queue: str, policy: Policy) -> QueueSeries:
 
 
 def restored_timeouts(
-    kept: SavedTimeouts[NameT], row: Callable[[NameT], Any]
+    kept: SavedTimeouts[NameT], row: Callable[[NameT], object]
 ) -> LearnedTimeout:
     """All as of things that are away now: the first poll finds those that are there.
 
@@ -760,7 +762,7 @@ def restored_warm_up(checkpoint: Checkpoint) -> WarmUp:
 
 
 def by_rows(
-    index: Index[Any], keys: Keys, columns: Mapping[str, Column]
+    index: Index[object], keys: Keys, columns: Mapping[str, Column]
 ) -> dict[str, Column]:
     """`columns`, which are by `keys`, by the rows of `index`; NaN where a row is new."""
     origin = positions(keys, index.keys)
@@ -809,7 +811,7 @@ def without_unseen_moves(judgement: Judgement, queues: Table[QueueRow]) -> Queue
     )
 
 
-def restored_debounce(index: Index[Any], kept: SavedDebounce) -> Debounce:
+def restored_debounce(index: Index[object], kept: SavedDebounce) -> Debounce:
     """As after its second poll: it goes on at the first poll at which its rule still holds, and ends after two."""
     rows = index.positions(kept.keys)
     gone = np.count_nonzero(rows < 0)

@@ -1,8 +1,9 @@
 """From the configuration of a broker to a reader of it and to what the operator wants of it."""
 
 import re
+from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import Any
+from typing import TypedDict
 
 from penstock.brokers.clients import NameMap
 from penstock.brokers.engine import ReaderOptions
@@ -17,7 +18,17 @@ from penstock.transports.jolokia import JolokiaTarget, JolokiaTransport
 from penstock.transports.portmapper import WithPortMapper
 from penstock.transports.recording import Recorder, RecordingFile, RecordingTransport
 from penstock.transports.tls import TlsFiles
-from penstock.transports.transport import Reader, Transport, WithMaskedErrors
+from penstock.transports.transport import Hint, Reader, Transport, WithMaskedErrors
+
+
+class Reached(TypedDict):
+    """The arguments that every `Target` has."""
+
+    url: str
+    username: str | None
+    password: Callable[[], str]
+    max_answer_bytes: int
+    hint: Hint
 
 
 def open_reader(
@@ -82,7 +93,7 @@ def origin_of(broker: Broker) -> str | None:
     return broker.origin
 
 
-def reached(broker: Broker) -> dict[str, Any]:
+def reached(broker: Broker) -> Reached:
     """URL and account for a broker, whatever the transport."""
     return {
         "url": broker.url,

@@ -14,7 +14,6 @@ from collections.abc import (
 )
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from penstock.agent.checkpoints import Checkpoints
 from penstock.agent.factory import policy_of
@@ -155,7 +154,7 @@ class Fleet:
             await self._kept.keep(polled.poller.assessor)
         await _close(polled.poller)
 
-    def _later(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+    def _later(self, name: str, work: Coroutine[object, None, None]) -> None:
         """Do it beside, even if the caller is cancelled meanwhile."""
 
         async def done() -> None:

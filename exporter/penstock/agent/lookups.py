@@ -60,7 +60,7 @@ def where_polled(look_up: Look[P, AnswerT]) -> Look[P, AnswerT]:
             return answer
         if broker or not others:
             return look_up(self, broker, *given, **named)
-        query, *more = cast("tuple[Any, ...]", given)
+        query, *more = cast("tuple[object, ...]", given)
         if not isinstance(query, ListQuery):
             return look_up(self, broker, *given, **named)
         first = lists.first_rows(query)
@@ -85,7 +85,7 @@ class Lookups:
         fleet: Fleet,
         journal: Journal,
         exposition: Exposition,
-        reload: Callable[[], Coroutine[Any, Any, None]],
+        reload: Callable[[], Coroutine[object, None, None]],
         elsewhere: Callable[[], Mapping[str, WorkerProcess]] = dict,
         history: Callable[[], "HistoryReader | None"] = lambda: None,
     ) -> None:
@@ -214,7 +214,7 @@ class Lookups:
         return explain(view, queue, address=address, client=client, failing=failing)
 
     def asked(
-        self, look_up: str, *given: Any, named: Mapping[str, Any] | None = None
+        self, look_up: str, *given: object, named: Mapping[str, object] | None = None
     ) -> Iterator[Any]:
         """The answers of the other processes that give one."""
         for other in set(self.elsewhere().values()):

@@ -23,11 +23,11 @@ MAX_COMPRESSION = 200
 ValueT = TypeVar("ValueT")
 
 
-def pack(value: Any) -> bytes:
+def pack(value: object) -> bytes:
     return msgspec.msgpack.encode(value, enc_hook=_to_bytes)
 
 
-def compressed(value: Any) -> bytes:
+def compressed(value: object) -> bytes:
     """Pack the value as a zlib stream, whose checksum finds damage that SQLite does not."""
     deflate = CODEC.module.compressobj(COMPRESSION_LEVEL)
     parts = [deflate.compress(piece) for piece in packed_in_pieces(value)]
@@ -54,7 +54,7 @@ def decompressed(stream: bytes) -> bytes:
     return content
 
 
-def packed_in_pieces(value: Any) -> Iterator[bytes]:
+def packed_in_pieces(value: object) -> Iterator[bytes]:
     """As `pack`, but for how lengths are written: what is known of a large broker is a tenth of a second of packing."""
     match value:
         case np.ndarray():
@@ -91,11 +91,11 @@ def unpack(content: bytes, kind: type[ValueT]) -> ValueT:
         raise ValueError(f"is damaged ({error})") from None
 
 
-def _rows_by_key(index: Index[Any]) -> dict[str, Any]:
+def _rows_by_key(index: Index[object]) -> dict[str, object]:
     return {"keys": index.keys, "rows": index.rows.tolist()}
 
 
-def _to_bytes(value: Any) -> Any:
+def _to_bytes(value: object) -> object:
     match value:
         case np.ndarray():
             return value.tobytes()

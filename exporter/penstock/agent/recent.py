@@ -5,7 +5,7 @@ Of how many moments depends on how many rows there are: one value each 15 s of 2
 
 import math
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -58,19 +58,19 @@ class SeriesBuffer:
     """Some columns of one table over the last hour, at most `limit` bytes of them; moments down, rows across."""
 
     def __init__(
-        self, names: Sequence[str], limit: int, name: Callable[[Any], Any]
+        self, names: Sequence[str], limit: int, name: Callable[[Any], Hashable]
     ) -> None:
         """name: what a row is known by, also where its keys started again, as after a reload of the configuration."""
         self._names = names
         self._name = name
         self._limit = limit
-        self._index: Index[Any] = Index.empty()
+        self._index: Index[object] = Index.empty()
         self._step = STEPS[0]
         self._slot = -1
         self._end = np.nan
         self._values: Values | None = None
 
-    def add(self, stamp: float, table: Table[Any]) -> None:
+    def add(self, stamp: float, table: Table[object]) -> None:
         """The values of a poll at `stamp` (seconds since 1970); of several within one step the last stays.
 
         A clock that was set back by more than a step begins the hour again.
@@ -92,7 +92,7 @@ class SeriesBuffer:
             if name in table:
                 self._values[n, slot % kept] = table[name]
 
-    def _advance(self, index: Index[Any]) -> None:
+    def _advance(self, index: Index[object]) -> None:
         """Rows that went are forgotten; where there are too many for the step, fewer moments are kept from now on."""
         if index is self._index and self._values is not None:
             return
@@ -110,7 +110,7 @@ class SeriesBuffer:
             self._values = take_or_fill(values, self._origin(index), np.nan)
         self._index = index
 
-    def _origin(self, index: Index[Any]) -> Positions:
+    def _origin(self, index: Index[object]) -> Positions:
         if index.follows(self._index):
             return index.origin
         before = {name: i for i, name in enumerate(map(self._name, self._index))}
@@ -140,7 +140,7 @@ class SeriesBuffer:
     def course(
         self,
         rows: Sequence[int] | Positions,
-        index: Index[Any],
+        index: Index[object],
         points: int | None = None,
     ) -> RecentSamples | None:
         """The last `points` moments of `rows`, which are positions in `index`; None while nothing is kept."""
@@ -168,14 +168,14 @@ class Recent:
     )
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def add(self, stamp: float, tables: Mapping[str, Table[Any]]) -> None:
+    def add(self, stamp: float, tables: Mapping[str, Table[object]]) -> None:
         """A poll; a table that was not read leaves a gap."""
         with self._lock:
             for name, buffer in (("queue", self.queues), ("client", self.clients)):
                 if name in tables:
                     buffer.add(stamp, tables[name])
 
-    def of_broker(self, index: Index[Any]) -> RecentSamples | None:
+    def of_broker(self, index: Index[object]) -> RecentSamples | None:
         """The sums of all queues, as one row."""
         samples = self.of("queue", range(len(index)), index)
         if samples is None:
@@ -191,7 +191,7 @@ class Recent:
         self,
         table: str,
         rows: Sequence[int] | Positions,
-        index: Index[Any],
+        index: Index[object],
         points: int | None = None,
     ) -> RecentSamples | None:
         """Return the last moments of queues or clients, as `SeriesBuffer.course`."""

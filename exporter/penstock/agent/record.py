@@ -8,7 +8,7 @@ they come. Its numbers are totals and no differences: sums and the last value of
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 import numpy as np
@@ -26,12 +26,13 @@ from penstock.assessment.assess import State
 from penstock.conditions.catalogue import CONDITIONS
 from penstock.conditions.condition import Scope, Severity
 from penstock.core.state import By, declared, row_states
-from penstock.core.table import Column, Index, Keys, Mask, take_or_fill
+from penstock.core.table import Column, Index, Keys, Mask, RowT, take_or_fill
 from penstock.core.table import positions as positions_of
 from penstock.incidents.incident import Incident
 from penstock.insight.events import ConditionKey, Told
 from penstock.model import Process, Role, Snapshot
 from penstock.rule_engine.judgement import Judgement
+from penstock.series.labels import ClientSeries, ProducerSeries, QueueSeries
 from penstock.series.totals import SeriesT, Totals
 from penstock.settings.policy import Policy
 
@@ -119,12 +120,12 @@ class Written:
     key: str
     base: int
     process: Process
-    clients: Numbered[Any]
-    queues: Numbered[Any]
-    producers: Numbered[Any]
-    counters: Mapping[str, tuple[Index[Any], Column]]
+    clients: Numbered[ClientSeries]
+    queues: Numbered[QueueSeries]
+    producers: Numbered[ProducerSeries]
+    counters: Mapping[str, tuple[Index[object], Column]]
     """The shown counters by row of the state, by their names in a checkpoint."""
-    queue_index: Index[Any]
+    queue_index: Index[object]
     ring_losers: Sequence[SavedLoss]
     unrouted: Sequence[SavedUnrouted]
     severities: Mapping[ConditionKey | str, Severity | str]
@@ -357,9 +358,9 @@ def totals_record(
 
 def differing(
     now: Lines,
-    index: Index[Any],
+    index: Index[object],
     before: Lines | None,
-    index_before: Index[Any],
+    index_before: Index[object],
     fill: float,
 ) -> Mask:
     """(rows of `index`,) Whether a line has another value than `before`; a missing value is no other."""
@@ -370,7 +371,7 @@ def differing(
     return any_line
 
 
-def summed(totals: Totals[Any]) -> Mask:
+def summed(totals: Totals[QueueSeries]) -> Mask:
     """The series that sum several queues; a single queue's counters are the broker's own."""
     is_summed: Mask = (
         totals.index.column("alone", lambda series: not series.summed) == 0
@@ -390,7 +391,7 @@ def members_of_sums(state: State) -> Mask | None:
 
 
 def _new_names(
-    before: Index[Any], now: Index[Any], name: Callable[[Any], tuple[str, str]]
+    before: Index[object], now: Index[RowT], name: Callable[[RowT], tuple[str, str]]
 ) -> list[tuple[int, str, str]]:
     """Key and name of each row that is new."""
     if now is before:
@@ -402,9 +403,9 @@ def _new_names(
 # --- state by row
 
 
-def shown_counters(judgement: Judgement) -> dict[str, tuple[Index[Any], Column]]:
+def shown_counters(judgement: Judgement) -> dict[str, tuple[Index[object], Column]]:
     """The counters that the agent keeps by queue, by their names in a checkpoint."""
-    counters: dict[str, tuple[Index[Any], Column]] = {}
+    counters: dict[str, tuple[Index[object], Column]] = {}
     for state in row_states(judgement):
         for field_name, declaration in declared(type(state)).items():
             if not declaration.counter or not declaration.names:
@@ -417,7 +418,9 @@ def shown_counters(judgement: Judgement) -> dict[str, tuple[Index[Any], Column]]
 
 
 def counter_patch(
-    name: str, before: tuple[Index[Any], Column] | None, now: tuple[Index[Any], Column]
+    name: str,
+    before: tuple[Index[object], Column] | None,
+    now: tuple[Index[object], Column],
 ) -> Patch | None:
     """The rows of a counter that changed; None where none did."""
     index, column = now
@@ -461,7 +464,9 @@ def _keys(standing: Mapping[str, SavedDebounce], *, client: bool) -> Keys:
     return np.unique(np.concatenate(keys)) if keys else np.empty(0, np.int64)
 
 
-def _rows(by: By, index: Index[Any], keys: Keys, judgement: Judgement) -> list[Patch]:
+def _rows(
+    by: By, index: Index[object], keys: Keys, judgement: Judgement
+) -> list[Patch]:
     """All columns of the rows with these keys; none where no row is there."""
     rows = index.positions(keys)
     rows = rows[rows >= 0]

@@ -5,7 +5,7 @@ where a broker makes more series than its budget: what is unhealthy, then the la
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,8 @@ from penstock.exposition.catalogue import CATALOGUE
 from penstock.model import Collector, LeftOut
 from penstock.series.labels import BrokerSeries
 from penstock.settings.policy import Policy
+
+ResultT = TypeVar("ResultT", bound=str)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ def collector_table(
     return Table(Index.of(rows), columns)
 
 
-def poll_table(broker: str, polls: Mapping[Any, int]) -> Table[PollSeries]:
+def poll_table(broker: str, polls: Mapping[ResultT, int]) -> Table[PollSeries]:
     """polls: how many, by their `Result`."""
     numbers = np.array(list(polls.values()), dtype=np.float64)
     return Table(
@@ -98,11 +100,11 @@ class SeriesBudget:
     left_out: LeftOut | None = None
     """The same, beside all that there were."""
     _policy: Policy | None = None
-    _shown: dict[str, Index[Any]] = field(default_factory=dict)
+    _shown: dict[str, Index[object]] = field(default_factory=dict)
 
     def fitted(
-        self, tables: Mapping[str, Table[Any]], policy: Policy
-    ) -> dict[str, Table[Any]]:
+        self, tables: Mapping[str, Table[object]], policy: Policy
+    ) -> dict[str, Table[object]]:
         """`tables` with at most as many series as the policy allows, but for those of the broker and of conditions."""
         if policy is not self._policy:  # what was shown may have other labels now
             self._policy = policy
@@ -130,10 +132,10 @@ class SeriesBudget:
     def _cut(
         self,
         name: str,
-        tables: Mapping[str, Table[Any]],
+        tables: Mapping[str, Table[object]],
         count: NDArray[np.int64],
         share: float,
-    ) -> Table[Any]:
+    ) -> Table[object]:
         """The rows of a table that come first, as many as have this share of its series."""
         table = tables[name]
         index = table.index
@@ -158,7 +160,7 @@ class SeriesBudget:
         )
 
 
-def samples(name: str, table: Table[Any]) -> NDArray[np.int64]:
+def samples(name: str, table: Table[object]) -> NDArray[np.int64]:
     """How many samples each row of a table makes."""
     columns = [
         table.columns[family.column]
@@ -170,9 +172,11 @@ def samples(name: str, table: Table[Any]) -> NDArray[np.int64]:
     )
 
 
-def unhealthy(tables: Mapping[str, Table[Any]], table: Table[Any]) -> NDArray[np.bool_]:
+def unhealthy(
+    tables: Mapping[str, Table[object]], table: Table[object]
+) -> NDArray[np.bool_]:
     """(rows,) Whether the queue of a row, or a queue of its address, has a condition."""
-    causes: Table[Any] | None = tables.get("queue_cause")
+    causes: Table[object] | None = tables.get("queue_cause")
     ill = [] if causes is None else causes.index.rows[causes["unhealthy"] > 0].tolist()
     if not ill or not len(table):
         return np.zeros(len(table), np.bool_)

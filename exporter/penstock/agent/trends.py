@@ -7,7 +7,6 @@ from dataclasses import make_dataclass
 from os import stat_result
 from pathlib import Path
 from stat import S_ISREG
-from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
@@ -134,7 +133,7 @@ def decoded(content: bytes) -> Gauges:
 
 def tables(gauges: Gauges) -> Tables:
     """The rows as tables of the catalogue; rows that it does not know are left out."""
-    tables_by_name: dict[str, Table[Any]] = {}
+    tables_by_name: dict[str, Table[object]] = {}
     for name in SHOWN:
         rows = {
             tuple(one.labels.get(label, "") for label in TABLES[name]): one

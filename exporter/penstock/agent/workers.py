@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 LONG = 0.05
 """CPU seconds: who has a job that takes longer is large."""
@@ -59,7 +59,9 @@ class Lane(Executor):
         thread = self._workers.large if self.large else self._workers.small
         return thread.submit(self._timed, job, *args, **named)
 
-    def _timed(self, job: Callable[..., Any], *args: Any, **named: Any) -> Any:
+    def _timed(
+        self, job: Callable[P, ResultT], /, *args: P.args, **named: P.kwargs
+    ) -> ResultT:
         with self._one:
             began = time.thread_time()
             try:

@@ -52,7 +52,7 @@ BROKER_NUMBERS = (
 )  # fmt: skip
 """Shown as the broker reports them."""
 Tables = Mapping[str, Table[Any]]
-"""By the name that the metric catalogue gives them."""
+"""By the name that the metric catalogue gives them. The type of the rows follows from the name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +215,7 @@ def shown(
     snapshot: Snapshot,
     connections: Table[ConnectionSeries] | None,
     policy: Policy,
-) -> dict[str, Table[Any]]:
+) -> dict[str, Table[object]]:
     """Return the tables to show.
 
     Args:
@@ -268,7 +268,7 @@ def messages_by_queue(state: State, queues: Table[QueueRow] | None) -> Column | 
 
 def judged(
     state: State, tables: Tables, clients: Grouping[ClientSeries]
-) -> dict[str, Table[Any]]:
+) -> dict[str, Table[object]]:
     """Return the tables of the judgement, and those of queues, clients and addresses with columns that it measured."""
     judgement = state.judgement
     rolled_up = judgement.incidents.rolled_up
@@ -324,7 +324,9 @@ def measures_of_queues(state: State, tables: Tables) -> dict[str, Column]:
     return columns | in_doubt(judgement.account, queues)
 
 
-def losses_and_ages(state: State, queues: Table[QueueSeries]) -> dict[str, Table[Any]]:
+def losses_and_ages(
+    state: State, queues: Table[QueueSeries]
+) -> dict[str, Table[object]]:
     """Return the tables beside that of the queues: evictions, losses of rings, and the age of the oldest messages."""
     judgement = state.judgement
     return {
@@ -365,13 +367,13 @@ def accounted(
     return {"account": table}
 
 
-def with_columns(table: Table[Any], columns: Mapping[str, Column]) -> Table[Any]:
+def with_columns(table: Table[object], columns: Mapping[str, Column]) -> Table[object]:
     return Table(table.index, {**table.columns, **columns})
 
 
 def undecided_clients(
     state: State, snapshot: Snapshot, tables: Tables, policy: Policy
-) -> dict[str, Table[Any]]:
+) -> dict[str, Table[object]]:
     """Return the table of the broker with the number of clients that are unknown, where the broker is active."""
     if "broker" not in tables or not is_active(snapshot):
         return {}
@@ -382,7 +384,7 @@ def undecided_clients(
     return {"broker": with_columns(tables["broker"], columns)}
 
 
-def of_openmq(state: State, tables: Tables, policy: Policy) -> dict[str, Table[Any]]:
+def of_openmq(state: State, tables: Tables, policy: Policy) -> dict[str, Table[object]]:
     """Return what only an OpenMQ broker has: measured limits, rejects, connections whose limit one consumer uses up."""
     judgement = state.judgement
     limits = openmq.consumer_limits(judgement, state.consumers.index.keys)

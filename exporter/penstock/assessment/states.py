@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from penstock.assessment.watching import (
     window_is_young,
 )
 from penstock.conditions.condition import ActiveCondition, Severity
-from penstock.core.table import Column, Index, Mask, Positions, Table
+from penstock.core.table import Column, Index, Mask, Positions, RowT, Table
 from penstock.incidents.incident import Incident
 from penstock.learned.warm_up import POLLS, SeenPolls
 from penstock.model import Snapshot
@@ -32,7 +32,7 @@ from penstock.series.labels import CLIENT, QUEUE, ClientSeries, QueueSeries
 from penstock.settings.policy import Policy
 
 if TYPE_CHECKING:
-    from penstock.assessment.assess import State
+    from penstock.assessment.assess import State, Tables
 
 NameT = TypeVar("NameT", bound=Hashable)
 
@@ -54,8 +54,8 @@ class KnownObjects:
 
 
 def with_states(
-    state: "State", snapshot: Snapshot, tables: Mapping[str, Table[Any]], policy: Policy
-) -> dict[str, Any]:
+    state: "State", snapshot: Snapshot, tables: "Tables", policy: Policy
+) -> dict[str, Table[object]]:
     """Return the tables of queues and clients with a column of states, and a table of how many are in each state."""
     if "queue" not in tables:
         return {}
@@ -84,7 +84,7 @@ def all_unknown(size: int) -> Codes:
     return np.full(size, ORDER.index(ObjectState.UNKNOWN))
 
 
-def state_at(table: Table[Any], row: int) -> ObjectState:
+def state_at(table: Table[object], row: int) -> ObjectState:
     """Return the state of a queue or a client at the last poll of its broker."""
     code = table[STATE][row]
     return ObjectState.UNKNOWN if np.isnan(code) else ORDER[int(code)]
@@ -294,9 +294,9 @@ def note(worst: dict[NameT, Severity], name: NameT, severity: Severity) -> None:
 
 def raise_to(
     severities: Severities,
-    index: Index[Any],
+    index: Index[RowT],
     column: str,
-    name_of: Callable[[Any], NameT],
+    name_of: Callable[[RowT], NameT],
     worst: Mapping[NameT, Severity],
 ) -> None:
     """Raise, in place, the severity of each row whose name has a worse one in `worst`.
@@ -313,7 +313,7 @@ def raise_to(
     severities[positions] = np.maximum(severities[positions], by_row)
 
 
-def is_young(seen: SeenPolls, index: Index[Any]) -> Mask:
+def is_young(seen: SeenPolls, index: Index[object]) -> Mask:
     """(rows,) Whether the row was seen at too few polls to judge it. seen: the rows that were, by key."""
     mask = np.zeros(len(index), np.bool_)
     positions = index.positions(seen.keys)
@@ -321,7 +321,7 @@ def is_young(seen: SeenPolls, index: Index[Any]) -> Mask:
     return mask
 
 
-def with_column(table: Table[Any], codes: Codes) -> Table[Any]:
+def with_column(table: Table[object], codes: Codes) -> Table[object]:
     return Table(table.index, {**table.columns, STATE: codes.astype(np.float64)})
 
 

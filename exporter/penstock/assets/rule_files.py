@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
-from typing import Any
 
 import yaml
 
@@ -114,7 +113,9 @@ def all_alerts(values: AlertValues = DEFAULT) -> Iterator[AlertRule]:
         yield from alerts
 
 
-def _alert(alert: AlertRule, values: AlertValues, *, renamed: bool) -> dict[str, Any]:
+def _alert(
+    alert: AlertRule, values: AlertValues, *, renamed: bool
+) -> dict[str, object]:
     text = section(alert.runbook, alert.name)
     parts = (
         alert.description,
@@ -153,7 +154,7 @@ def _alertmanager(values: AlertValues) -> str:
     return filled(text, {"across": values.names()["across"], **severities})
 
 
-def _text(document: dict[str, Any]) -> str:
+def _text(document: dict[str, object]) -> str:
     return _HEADER + yaml.safe_dump(
         document, sort_keys=False, width=10_000, allow_unicode=True
     )

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf, isnan, nan
-from typing import Any
 
 import numpy as np
 
@@ -129,7 +128,7 @@ class Case:
         return self._value(self.snapshot.addresses, column, self._address_at)
 
     @staticmethod
-    def _value(table: Table[Any] | None, column: str, at: int) -> float:
+    def _value(table: Table[object] | None, column: str, at: int) -> float:
         return nan if table is None or at < 0 else float(table[column][at])
 
     # --- when something was read

@@ -3,9 +3,11 @@
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import NamedTuple, ParamSpec
 
 from penstock.causes.evidence import UNKNOWN, Claim, lacks_of
+
+P = ParamSpec("P")
 
 
 class CauseState(StrEnum):
@@ -37,13 +39,14 @@ Rivals = Mapping[str, tuple[str, ...]]
 class OnDemand(Verdicts):
     """Verdicts that are worked out when they are first looked at, as most of a poll never are."""
 
-    def __init__(self, decide: Callable[..., Verdicts], *of: Any) -> None:
-        self._decide = decide
-        self._of = of
+    def __init__(
+        self, decide: Callable[P, Verdicts], *of: P.args, **named: P.kwargs
+    ) -> None:
+        self._decide = partial(decide, *of, **named)
 
     @cached_property
     def _known(self) -> Verdicts:
-        return self._decide(*self._of)
+        return self._decide()
 
     def __getitem__(self, cause: str) -> Verdict:
         return self._known[cause]

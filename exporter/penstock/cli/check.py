@@ -2,9 +2,9 @@
 
 import stat
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import NotRequired, TypedDict
 
 import click
 
@@ -23,11 +23,36 @@ from penstock.cli.polling import poll_with_second_try, with_found
 from penstock.cli.run import authentication_of
 from penstock.config import Broker, Config, load
 from penstock.core.errors import ConfigError
+from penstock.insight.answers import Finding
 from penstock.insight.explain import findings
 from penstock.insight.objects import known_broker
 from penstock.insight.text import text_lines
 from penstock.model import Role, Snapshot
 from penstock.tui.lines import say
+
+
+class CheckedBroker(TypedDict):
+    """The results of the polls of one broker, for JSON; `reached` alone is added where it could not be read."""
+
+    broker: str
+    url: str
+    error: str
+    reached: NotRequired[bool]
+    state: NotRequired[str]
+    why: NotRequired[str]
+    product: NotRequired[str]
+    version: NotRequired[str]
+    product_version: NotRequired[str]
+    role: NotRequired[str]
+    node_id: NotRequired[str]
+    collectors: NotRequired[Mapping[str, Mapping[str, str | float]]]
+    notes: NotRequired[list[str]]
+    found: NotRequired[Mapping[str, int]]
+    findings: NotRequired[Sequence[Finding]]
+    series: NotRequired[int]
+    series_held_back: NotRequired[int]
+    series_beyond_budget: NotRequired[int]
+    large: NotRequired[bool]
 
 
 @options.command()
@@ -123,7 +148,7 @@ def valid_lines(
 
 
 def add_first_errors(
-    brokers: Sequence[dict[str, Any]], first_errors: Sequence[str]
+    brokers: Sequence[CheckedBroker], first_errors: Sequence[str]
 ) -> None:
     """Add to what was found of each broker why its first poll could not read all, where the second one could."""
     for broker, error in zip(brokers, first_errors, strict=True):
@@ -133,7 +158,7 @@ def add_first_errors(
             )
 
 
-async def add_proxy_notes(config: Config, checked: Sequence[dict[str, Any]]) -> None:
+async def add_proxy_notes(config: Config, checked: Sequence[CheckedBroker]) -> None:
     """Add what is to be said of Jolokia's proxy to what was found of each broker, in the order of the configuration."""
     for broker, found_broker in zip(config.brokers, checked, strict=False):
         if found_broker["reached"]:
@@ -190,12 +215,12 @@ def memory_of(pollers: Sequence[Poller]) -> dict[str, int] | None:
     }
 
 
-def found_of(url: str, poller: Poller) -> dict[str, Any]:
+def found_of(url: str, poller: Poller) -> CheckedBroker:
     """What the poll found, for JSON."""
     assessor = poller.assessor
     snapshot = assessor.snapshot
     error = poller.last.error if poller.last else "not polled"
-    answer: dict[str, Any] = {"broker": poller.name, "url": url, "error": error}
+    answer: CheckedBroker = {"broker": poller.name, "url": url, "error": error}
     if snapshot is None or snapshot.broker is None:
         return answer | {"reached": False}
     about = snapshot.broker

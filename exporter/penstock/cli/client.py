@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from ssl import SSLContext
+from typing import Self, TypedDict, TypeVar
 
 import aiohttp
 import msgspec
@@ -17,6 +18,14 @@ from penstock.insight.answers import Error
 from penstock.server import DEFAULT_PORT
 from penstock.transports.http_errors import reason
 from penstock.transports.tls import RenewedContext, TlsFiles
+
+
+class TlsOptions(TypedDict, total=False):
+    """The options of a request, as aiohttp takes them."""
+
+    ssl: SSLContext
+    server_hostname: str | None
+
 
 DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}"
 TIMEOUT = aiohttp.ClientTimeout(total=120, sock_connect=15, sock_read=15)
@@ -110,7 +119,7 @@ class AgentClient:
 
     async def _get(self, path: str, query: Mapping[str, str]) -> Answered:
         headers = self._login()
-        tls: Any = {}
+        tls: TlsOptions = {}
         if self._tls is not None:
             self._tls.renew()
             tls = {

@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import Awaitable
-from typing import Any
+from typing import TypeVar
 
 import click
 from click.shell_completion import CompletionItem, get_completion_class
@@ -13,6 +13,8 @@ from penstock.cli.client import DEFAULT_URL, ask
 from penstock.core.errors import PenstockError
 from penstock.core.visible import visible
 from penstock.insight.answers import LISTS
+
+AnswerT = TypeVar("AnswerT")
 
 SHELLS = ("bash", "zsh", "fish")
 ENOUGH = 200
@@ -64,7 +66,7 @@ def clients(
     )
 
 
-async def _soon(answer: Awaitable[Any]) -> Any:
+async def _soon(answer: Awaitable[AnswerT]) -> AnswerT:
     async with asyncio.timeout(SECONDS):
         return await answer
 

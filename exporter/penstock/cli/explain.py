@@ -1,10 +1,9 @@
 """`penstock explain`: what is wrong with a broker, queue or client, since when, on what evidence, and what to do."""
 
-from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 from msgspec.structs import replace
@@ -30,10 +29,23 @@ from penstock.insight.objects import explain_address, explain_broker, explain_co
 from penstock.insight.text import explanation, object_lines
 from penstock.tui.lines import say
 
-Ask = Callable[..., Awaitable[Any]]
-"""As `client.ask` from the path on."""
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
 MOST = 50
 """Conditions of a broker that are shown in full, the worst."""
+
+
+AnswerT = TypeVar("AnswerT")
+
+
+class Ask(Protocol):
+    """Asks an agent, as `client.ask` from the path on."""
+
+    async def __call__(
+        self, path: str, kind: type[AnswerT], /, **parameters: str | float | None
+    ) -> AnswerT:
+        """Return the agent's answer at the path, which is of this kind."""
 
 
 @options.command()
@@ -134,7 +146,7 @@ async def polled(config_file: Path, broker: str | None, polls: int) -> BrokerVie
     return poller.assessor.view
 
 
-async def of_view(view: BrokerView, path: str, _: type, **given: Any) -> Any:
+async def of_view(view: BrokerView, path: str, _: type, /, **given: Any) -> Any:
     """What an agent answers at this path, of a view of our own."""
     given.pop("broker", None)
     look_ups: Mapping[str, Callable[..., Any]] = {

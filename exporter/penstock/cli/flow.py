@@ -1,7 +1,6 @@
 """`penstock flow`: the arithmetic of flow control. The sentences are in `texts.jinja`."""
 
-from collections.abc import Mapping
-from typing import Any
+from typing import NotRequired, TypedDict, Unpack
 
 import click
 
@@ -9,6 +8,34 @@ from penstock.cli import options
 from penstock.findings import limits
 from penstock.findings.limits import ConnectionWindow, ConsumerWindow, CreditWindow
 from penstock.insight.text import text_lines
+
+
+class OpenmqOptions(TypedDict):
+    """The options of `penstock flow openmq`; sizes in bytes, times in seconds."""
+
+    limit: int
+    threshold: int
+    destination_limit: int
+    buffered: int | None
+    consumers: int
+    message_size: int | None
+    memory: int | None
+    rate: float | None
+    round_trip: float | None
+    connection_limit: int | None
+    connection_count: int
+    reserve: NotRequired[float]
+    """Messages left when more are asked for; it follows from limit and threshold."""
+
+
+class ArtemisOptions(TypedDict):
+    """The options of `penstock flow artemis`; sizes in bytes."""
+
+    window: int
+    message_size: int
+    consumers: int
+    ring: int | None
+    memory: int | None
 
 
 def parse_rate(text: str) -> float:
@@ -45,7 +72,7 @@ def flow() -> None:
 @click.option("--connection-limit", type=COUNT)
 @click.option("--connection-count", type=COUNT, default=limits.CONNECTION_COUNT)
 @options.form
-def openmq(form: str, **given: Any) -> None:
+def openmq(form: str, **given: Unpack[OpenmqOptions]) -> None:
     """Flow control of OpenMQ: consumer limit and threshold, connection limit and count."""
     if given["memory"] is not None and given["message_size"] is None:
         raise click.UsageError("--memory needs --message-size: a limit counts messages")
@@ -54,7 +81,7 @@ def openmq(form: str, **given: Any) -> None:
             "--rate and --round-trip belong together: how much is taken while a batch is on its way"
         )
     limit = limits.effective_limit(given["limit"], given["destination_limit"])
-    numbers: dict[str, Any] = {"limit": limit}
+    numbers: dict[str, object] = {"limit": limit}
     if limit is not None:
         window = ConsumerWindow(limit, limits.resume_level(limit, given["threshold"]))
         given["reserve"] = window.reserve
@@ -79,12 +106,12 @@ def openmq(form: str, **given: Any) -> None:
 @click.option("--ring", type=COUNT)
 @click.option("--memory", type=options.SIZE)
 @options.form
-def artemis(form: str, **given: Any) -> None:
+def artemis(form: str, **given: Unpack[ArtemisOptions]) -> None:
     """Flow control of Artemis: the window of a Core client, against messages, a ring, memory."""
     window = given["window"]
     size = given["message_size"]
     consumers = given["consumers"]
-    numbers: dict[str, Any] = {"window_bytes": None if window == -1 else window}
+    numbers: dict[str, object] = {"window_bytes": None if window == -1 else window}
     if window != -1:
         credit = CreditWindow(window)
         fitting = credit.messages(size)
@@ -105,13 +132,13 @@ def artemis(form: str, **given: Any) -> None:
     options.show(numbers, text_lines("penstock.cli", "flow", numbers, given), form)
 
 
-def of_window(window: ConsumerWindow, given: Mapping[str, Any]) -> dict[str, Any]:
+def of_window(window: ConsumerWindow, given: OpenmqOptions) -> dict[str, object]:
     message_size = given["message_size"]
     memory = given["memory"]
     consumers = given["consumers"]
     rate = given["rate"]
     round_trip = given["round_trip"]
-    numbers: dict[str, Any] = {"stops_at": window.limit, "resume_at": window.resume}
+    numbers: dict[str, object] = {"stops_at": window.limit, "resume_at": window.resume}
     numbers |= {
         "consumed_before_resume": window.consumed_before_resume,
         "batch": list(window.batch),
@@ -138,9 +165,9 @@ def of_window(window: ConsumerWindow, given: Mapping[str, Any]) -> dict[str, Any
 
 
 def of_connection(
-    window: ConnectionWindow, force: int | None, given: Mapping[str, Any]
-) -> dict[str, Any]:
-    numbers: dict[str, Any] = {
+    window: ConnectionWindow, force: int | None, given: OpenmqOptions
+) -> dict[str, object]:
+    numbers: dict[str, object] = {
         "connection_stops_at": window.limit,
         "connection_resume_at": window.resume,
     }

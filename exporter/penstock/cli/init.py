@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import click
@@ -78,7 +77,7 @@ def init(  # noqa: PLR0913 - options
         changes += _changes_of_instance(kind, instance, account, keep_proxy=keep_proxy)
     elif directory:
         changes += openmq.plan(folder, account, url)
-    entry: dict[str, Any] = {
+    entry: dict[str, object] = {
         "name": name,
         "kind": kind,
         "url": url,

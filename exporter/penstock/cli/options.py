@@ -20,7 +20,7 @@ from penstock.insight.events import Event
 from penstock.insight.text import event_line
 from penstock.tui.lines import say, say_json
 
-Function = Callable[..., Coroutine[Any, Any, int] | None]
+Function = Callable[..., Coroutine[object, None, int] | None]
 
 
 class Parsed(click.ParamType[float]):
@@ -31,7 +31,10 @@ class Parsed(click.ParamType[float]):
         self._parse = parse
 
     def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+        self,
+        value: str | float,
+        param: click.Parameter | None,
+        ctx: click.Context | None,
     ) -> float:
         try:
             return self._parse(value) if isinstance(value, str) else value
@@ -56,7 +59,10 @@ class Timestamp(click.DateTime):
     """Seconds since 1970 of a day or minute (UTC)."""
 
     def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+        self,
+        value: str | float,
+        param: click.Parameter | None,
+        ctx: click.Context | None,
     ) -> Any:
         return super().convert(value, param, ctx).replace(tzinfo=UTC).timestamp()
 
@@ -116,7 +122,7 @@ spark_master = _shared("spark_master", "--master")
 
 
 def show(
-    value: Any, lines: Iterable[str], form: str, *, indent: int | None = 2
+    value: object, lines: Iterable[str], form: str, *, indent: int | None = 2
 ) -> None:
     """The value as JSON, or these lines, as `form` says."""
     if form == "json":
@@ -162,7 +168,7 @@ def _ending(function: Function) -> Callable[..., None]:
     """Ends the process; an asynchronous function returns the exit status. Errors are shown without a traceback."""
 
     @functools.wraps(function)
-    def wrapped(*arguments: Any, **options: Any) -> None:
+    def wrapped(*arguments: object, **options: object) -> None:
         try:
             begun = function(*arguments, **options)
             status = 0 if begun is None else asyncio.run(begun)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
@@ -22,6 +22,22 @@ from penstock.server import DEFAULT_ADDRESS, make_app, make_probe_app, serve
 
 if TYPE_CHECKING:
     from penstock.server.authentication import Authentication, RefusedLogin
+
+
+class AppOptions(TypedDict, total=False):
+    """The options of the application: which requests it takes."""
+
+    lifecycle: bool
+    allowed_hosts: Sequence[str]
+
+
+class ServerOptions(AppOptions):
+    """The options of the server: where it listens, and which requests it takes."""
+
+    listen_addresses: Sequence[str]
+    probe_listen_address: str | None
+    web_config_file: Path | None
+
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +91,7 @@ async def run(
     log_format: str,
     *,
     watch: bool,
-    **server: Any,
+    **server: Unpack[ServerOptions],
 ) -> int:
     """Run the agent: poll the brokers, serve /metrics, the API and the status page.
 
@@ -152,7 +168,7 @@ async def _served(
     listen_addresses: Sequence[str],
     probe_listen_address: str | None,
     web_config_file: Path | None,
-    **app_options: Any,
+    **app_options: Unpack[AppOptions],
 ) -> AsyncIterator[None]:
     """The agent on the addresses of the command line. PenstockError: it cannot be served there."""
     app = make_app(agent.lookups, **app_options)

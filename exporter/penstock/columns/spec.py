@@ -27,12 +27,14 @@ from functools import cache
 from typing import Any, ClassVar, Final, Generic, Self, TypeVar, cast, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
-from penstock.core.table import Column, Index, Mask
+from penstock.core.table import Column, Index, Mask, RowT_co
 
 RowT = TypeVar("RowT")
-ArrayT = TypeVar("ArrayT")
-FrameT = TypeVar("FrameT", bound="Frame[Any]")
+ArrayT = TypeVar("ArrayT", bound=NDArray[np.generic])
+ArrayT_co = TypeVar("ArrayT_co", bound=NDArray[np.generic], covariant=True)
+FrameT = TypeVar("FrameT", bound="Frame[object]")
 
 
 class Unit(StrEnum):
@@ -171,7 +173,7 @@ class Sources:
 
 
 @dataclass(slots=True)
-class Spec(Generic[ArrayT]):
+class Spec(Generic[ArrayT_co]):
     """The declaration of one column.
 
     Attributes:
@@ -193,7 +195,7 @@ class Spec(Generic[ArrayT]):
     kind: Kind | None = None
     sources: Sources = field(default_factory=Sources)
     metrics: tuple[Metric, ...] = ()
-    compute: Callable[[Any], ArrayT] | None = None
+    compute: Callable[[Any], ArrayT_co] | None = None
     name: str = ""
     owner: type = object
 
@@ -204,23 +206,23 @@ class Spec(Generic[ArrayT]):
     @overload
     def __get__(self, frame: None, owner: type) -> Self: ...
     @overload
-    def __get__(self, frame: "Frame[Any]", owner: type) -> ArrayT: ...
-    def __get__(self, frame: "Frame[Any] | None", owner: type) -> Self | ArrayT:
+    def __get__(self, frame: "Frame[object]", owner: type) -> ArrayT_co: ...
+    def __get__(self, frame: "Frame[object] | None", owner: type) -> Self | ArrayT_co:
         if frame is None:
             return self
         columns = frame.columns
         if self.name not in columns:
             columns[self.name] = self._made(frame)
-        return cast("ArrayT", columns[self.name])
+        return cast("ArrayT_co", columns[self.name])
 
-    def _made(self, frame: "Frame[Any]") -> Any:
+    def _made(self, frame: "Frame[object]") -> NDArray[np.generic]:
         """The computed column of a frame; a column of missing values without a function."""
         if self.compute is not None:
             return self.compute(frame)
         return np.full(len(frame), self.missing)
 
 
-class Frame(Generic[RowT]):
+class Frame(Generic[RowT_co]):
     """Things of one kind at one poll: who they are, and a column for each of their numbers.
 
     All columns have shape (things,) and the order of `index`. NaN is missing, never 0.
@@ -229,17 +231,19 @@ class Frame(Generic[RowT]):
     THING: ClassVar[str]
     """One of the things, as the names of its metrics have it: `mq_THING_…`."""
 
-    def __init__(self, index: Index[RowT], columns: Mapping[str, Any]) -> None:
+    def __init__(
+        self, index: Index[RowT_co], columns: Mapping[str, NDArray[np.generic]]
+    ) -> None:
         self.index = index
-        self.columns: dict[str, Any] = dict(columns)
+        self.columns: dict[str, NDArray[np.generic]] = dict(columns)
 
     def __len__(self) -> int:
         return len(self.index)
 
     @classmethod
-    def specs(cls) -> dict[str, Spec[Any]]:
+    def specs(cls) -> dict[str, Spec[NDArray[np.generic]]]:
         """All declared columns by name, in the order of declaration; a base class first."""
-        specs: dict[str, Spec[Any]] = {}
+        specs: dict[str, Spec[NDArray[np.generic]]] = {}
         for owner in reversed(cls.__mro__):
             specs |= {
                 name: spec
@@ -274,7 +278,7 @@ class Frame(Generic[RowT]):
         }
 
     @classmethod
-    def metrics(cls) -> Iterator[tuple[Spec[Any], Metric]]:
+    def metrics(cls) -> Iterator[tuple[Spec[NDArray[np.generic]], Metric]]:
         """The metrics that show its columns, in the order of declaration."""
         for spec in cls.specs().values():
             for metric in spec.metrics:

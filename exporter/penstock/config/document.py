@@ -155,8 +155,8 @@ class _Reader:
                 f"is nested deeper than {MAX_DEPTH} levels once aliases are followed",
             )
 
-    def mapping(self, node: MappingNode, path: Path) -> dict[str, Any]:
-        values: dict[str, Any] = {}
+    def mapping(self, node: MappingNode, path: Path) -> dict[str, object]:
+        values: dict[str, object] = {}
         own: dict[str, int] = {}
         for key_node, value_node, merged in self.pairs(node, 0):
             line = key_node.start_mark.line + 1
@@ -229,7 +229,7 @@ class _Reader:
 _BAD_TAG = (
     "has a tag that is not allowed here; a text that begins with ! must be quoted"
 )
-_SCALARS: dict[str, Callable[[SafeConstructor, ScalarNode], Any]] = {
+_SCALARS: dict[str, Callable[[SafeConstructor, ScalarNode], object]] = {
     "str": SafeConstructor.construct_scalar,
     "timestamp": SafeConstructor.construct_scalar,
     "value": SafeConstructor.construct_scalar,

@@ -9,6 +9,7 @@ from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from penstock.config.discovery import Profile, Target, TargetFile
@@ -183,5 +184,5 @@ def _plain(annotation: Any) -> Any:
     return annotation
 
 
-def _fields(model: type[Section]) -> Iterator[tuple[str, Any]]:
+def _fields(model: type[Section]) -> Iterator[tuple[str, FieldInfo]]:
     return ((field.alias or name, field) for name, field in model.model_fields.items())

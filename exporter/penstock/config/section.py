@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, ClassVar, Self, Unpack
 
 import pydantic
 from pydantic import PrivateAttr, SecretStr
@@ -31,7 +31,7 @@ class Section(pydantic.BaseModel):
     _expanded: Mapping[str, str] = PrivateAttr(default_factory=dict)
     """The variables of the environment, by these names."""
 
-    def __init_subclass__(cls, **given: Any) -> None:
+    def __init_subclass__(cls, **given: Unpack[pydantic.ConfigDict]) -> None:
         """The descriptions of its fields are in `texts.toml`."""
         super().__init_subclass__(**given)
         for name, text in TEXTS.get(cls.__name__, {}).items():
@@ -43,7 +43,7 @@ class Section(pydantic.BaseModel):
     @classmethod
     def _note(
         cls,
-        data: Any,
+        data: object,
         handler: pydantic.ModelWrapValidatorHandler[Self],
         info: pydantic.ValidationInfo,
     ) -> Self:
@@ -76,7 +76,7 @@ class Section(pydantic.BaseModel):
         self._written = written
         self._expanded = expanded
 
-    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+    def __repr_args__(self) -> Iterator[tuple[str | None, object]]:
         for name, value in super().__repr_args__():
             yield (
                 name,
@@ -93,7 +93,7 @@ class Section(pydantic.BaseModel):
         """`text` with `${NAME}` in place of what the environment put into this section."""
         return mask(text, self._expanded)
 
-    def masked(self) -> dict[str, Any]:
+    def masked(self) -> dict[str, object]:
         """The section by its keys, fit to be served: secrets as `<secret>`, texts of the environment as `${NAME}`."""
         return self.model_dump(
             mode="json", by_alias=True, exclude_none=True, context=MASKED
@@ -104,8 +104,8 @@ class Section(pydantic.BaseModel):
         self,
         handler: pydantic.SerializerFunctionWrapHandler,
         info: pydantic.SerializationInfo,
-    ) -> dict[str, Any]:
-        dumped: dict[str, Any] = handler(self)
+    ) -> dict[str, object]:
+        dumped: dict[str, object] = handler(self)
         if info.context is not MASKED:
             return dumped
         for name, field in type(self).model_fields.items():

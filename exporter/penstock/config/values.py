@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from urllib.parse import SplitResult, quote, urlsplit
 
 import pydantic
@@ -21,6 +21,11 @@ from pydantic import (
     WithJsonSchema,
 )
 from yarl import URL
+
+if TYPE_CHECKING:
+    from penstock.config.discovery import Profile
+
+ValueT = TypeVar("ValueT")
 
 DURATION_UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 SIZE_UNITS = {
@@ -54,7 +59,7 @@ class Reading:
     """Names of brokers met so far."""
     interval: float | None = None
     """The general interval, which a broker's timeout must stay below; None while it is not known."""
-    profiles: Mapping[str, Any] | None = None
+    profiles: Mapping[str, "Profile"] | None = None
     """The connection profiles that a source of brokers may name, the usual one first; None while not known."""
     expanded: dict[str, str] = field(default_factory=dict, repr=False)
     """What was taken from the environment so far, by the name of the variable."""
@@ -432,8 +437,8 @@ _escape_dollar = PlainSerializer(lambda text: text.replace("$", "$$"), return_ty
 
 
 def one_text(
-    parse: Callable[..., Any], text: Callable[[Any], str], of: str, *others: str
-) -> tuple[Any, ...]:
+    parse: Callable[..., ValueT], text: Callable[[ValueT], str], of: str, *others: str
+) -> tuple[object, ...]:
     """A value that is written as one text. of: what it is, for the JSON schema; others: types that are read as well."""
     return (
         BeforeValidator(parse),

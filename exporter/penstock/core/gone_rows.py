@@ -5,7 +5,6 @@ same key, and its counters go on from their last values. So these are remembered
 """
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -35,7 +34,7 @@ class GoneRows:
     values: Matrix = field(default_factory=lambda: NO_VALUES)
 
     def come_back(
-        self, before: Index[Any], now: Index[Any]
+        self, before: Index[object], now: Index[object]
     ) -> tuple[Positions, Positions]:
         """Return the rows that `now` lists again: their positions in `now`, and their positions in `keys`."""
         if now is before or not len(self.keys):
@@ -46,7 +45,7 @@ class GoneRows:
         return new[is_back], remembered[is_back]
 
     def after(
-        self, before: Index[Any], now: Index[Any], last_values: Matrix = NO_VALUES
+        self, before: Index[object], now: Index[object], last_values: Matrix = NO_VALUES
     ) -> "GoneRows":
         """Return the rows that `now` lacks: those of these that did not come back, and those that left since `before`.
 
@@ -72,7 +71,7 @@ class GoneRows:
         )
         return rows.in_order()
 
-    def _rows_to_keep(self, before: Index[Any], now: Index[Any]) -> Mask:
+    def _rows_to_keep(self, before: Index[object], now: Index[object]) -> Mask:
         """(rows,) Whether the row is still away, and not for too long: that matters only where there are many."""
         are_few = len(self.keys) <= FEW
         stay = (self.listings < MOST_LISTINGS) | are_few
@@ -90,7 +89,7 @@ class GoneRows:
         return GoneRows(self.keys[order], self.listings[order], values)
 
 
-def has_left(before: Index[Any], now: Index[Any]) -> Mask:
+def has_left(before: Index[object], now: Index[object]) -> Mask:
     """(rows of `before`,) Whether `now` lacks it."""
     origin = now.positions_in(before)
     left = np.ones(len(before), np.bool_)

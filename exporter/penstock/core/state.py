@@ -8,13 +8,20 @@ begins a new *life* when what was measured of it so far no longer applies, as af
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import StrEnum
-from typing import Any, ClassVar, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict, TypeVar, Unpack
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from penstock.core.table import Column, Index, Mask, Positions
 from penstock.core.windows import reindex
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+
+UnindexedT = TypeVar("UnindexedT")
+DataT = TypeVar("DataT", bound="DataclassInstance")
 
 
 class By(StrEnum):
@@ -48,12 +55,12 @@ class Declared:
     saved: bool = True
     counter: bool = False
 
-    def filled(self, rows: int) -> NDArray[Any]:
+    def filled(self, rows: int) -> NDArray[np.generic]:
         """Return the fill value for so many rows; the array cannot be written to."""
         shape = (self.lines, rows) if self.lines else (rows,)
         return np.broadcast_to(np.array(self.fill, self.dtype), shape)
 
-    def restored(self, columns: Mapping[str, Column], rows: int) -> NDArray[Any]:
+    def restored(self, columns: Mapping[str, Column], rows: int) -> NDArray[np.generic]:
         """Return the values from the columns of a checkpoint; the fill value where a number or a column is missing."""
         if not self.names:
             return self.filled(rows)
@@ -107,9 +114,14 @@ def mask(*, stored_as: str = "", **how: Unpack[How]) -> Mask:
     return column(0.0, np.bool_, stored_as=stored_as, **how)
 
 
-def unindexed(made: Callable[[], Any]) -> Any:
+def unindexed(made: Callable[[], UnindexedT]) -> UnindexedT:
     """Declare a field that is not by row: reindexing and restoring leave it as it is, and nothing saves it."""
     return field(default_factory=made, metadata={"declared": None})
+
+
+def with_fields(whole: DataT, values: Mapping[str, Any]) -> DataT:
+    """Return a dataclass with other values in some fields, whose names are known at run time only."""
+    return replace(whole, **values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +135,7 @@ class RowState:
     STORED_AS: ClassVar[str] = ""
     """What the names of its columns in a checkpoint begin with."""
 
-    def reindexed(self, index: Index[Any], goes_on: Mask | None = None) -> Self:
+    def reindexed(self, index: Index[object], goes_on: Mask | None = None) -> Self:
         """Return the state by the rows of another index; a new row has the fill values.
 
         goes_on: (rows of `index`,) Whether the row is still in the life of before; else it keeps only the fields that
@@ -138,16 +150,15 @@ class RowState:
             name: self._moved(name, declaration, index, beginning)
             for name, declaration in declared(type(self)).items()
         }
-        changes: dict[str, Any] = {"index": index, **moved}
-        return replace(self, **changes)
+        return with_fields(self, {"index": index, **moved})
 
     def _moved(
         self,
         name: str,
         declaration: Declared,
-        index: Index[Any],
+        index: Index[object],
         beginning: Positions,
-    ) -> NDArray[Any]:
+    ) -> NDArray[np.generic]:
         """Return a field by the rows of another index. beginning: positions of the rows that begin a new life."""
         if not declaration.carried:
             return declaration.filled(len(index))
@@ -172,7 +183,7 @@ class RowState:
                 columns |= dict(zip(declaration.names, lines, strict=True))
         return columns
 
-    def restored(self, index: Index[Any], columns: Mapping[str, Column]) -> Self:
+    def restored(self, index: Index[object], columns: Mapping[str, Column]) -> Self:
         """Return the state from the columns of a checkpoint, by the rows of `index`.
 
         It stays as it is where the checkpoint has none of its columns, and so do fields that are not by row.
@@ -181,12 +192,11 @@ class RowState:
         names = {name for declaration in own.values() for name in declaration.names}
         if names.isdisjoint(columns):
             return self
-        changes: dict[str, Any] = {
+        restored = {
             name: declaration.restored(columns, len(index))
             for name, declaration in own.items()
         }
-        changes["index"] = index
-        return replace(self, **changes)
+        return with_fields(self, {"index": index, **restored})
 
 
 _DECLARED: dict[type[RowState], Mapping[str, Declared]] = {}
@@ -229,7 +239,7 @@ def _named(kind: type[RowState], name: str, declaration: object) -> Declared:
     return replace(declaration, names=tuple(names) or (stored_as,))
 
 
-def row_states(value: Any) -> Iterator[RowState]:
+def row_states(value: object) -> Iterator[RowState]:
     """Yield each `RowState` in a dataclass and in the dataclasses that it is made of."""
     if isinstance(value, RowState):
         yield value
@@ -239,7 +249,7 @@ def row_states(value: Any) -> Iterator[RowState]:
 
 
 def with_restored(
-    value: Any, tables: Mapping[By, tuple[Index[Any], Mapping[str, Column]]]
+    value: Any, tables: Mapping[By, tuple[Index[object], Mapping[str, Column]]]
 ) -> Any:
     """Return a dataclass in which each `RowState`, at any depth, is restored from a checkpoint.
 

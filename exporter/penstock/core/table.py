@@ -13,9 +13,11 @@ from itertools import repeat
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 RowT = TypeVar("RowT")
+RowT_co = TypeVar("RowT_co", covariant=True)
+"""The type of the rows: an index of queues is an index of objects, so nothing but `advance` takes rows."""
 CarriedT = TypeVar("CarriedT", bound=np.generic)
 KnownT = TypeVar("KnownT", bound=Hashable)
 
@@ -68,7 +70,7 @@ def looked_up(
     return result
 
 
-class Index(Generic[RowT]):
+class Index(Generic[RowT_co]):
     """The things of one kind at one poll, ascending by key.
 
     Attributes:
@@ -92,23 +94,23 @@ class Index(Generic[RowT]):
         self.origin = origin
         self._parent = parent
         self._token = object()
-        self._of_rows: dict[str, tuple[Callable[[RowT], float], Column]] = {}
+        self._of_rows: dict[str, tuple[Callable[[RowT_co], float], Column]] = {}
         self._located: tuple[object, Positions, Positions] | None = None
 
-    def __getstate__(self) -> tuple[None, dict[str, Any]]:
+    def __getstate__(self) -> tuple[None, dict[str, object]]:
         """Return the state without the numbers of the rows: another process has other hashes of texts."""
         names = ("keys", "rows", "origin", "_parent", "_token")
         state = {name: getattr(self, name) for name in names}
         return None, state | {"_of_rows": {}, "_located": None}
 
     @classmethod
-    def empty(cls) -> "Index[RowT]":
+    def empty(cls) -> "Index[RowT_co]":
         return cls(
             np.empty(0, np.int64), np.empty(0, np.object_), np.empty(0, np.intp), None
         )
 
     @classmethod
-    def of(cls, rows: Sequence[RowT]) -> "Index[RowT]":
+    def of(cls, rows: Sequence[RowT_co]) -> "Index[RowT_co]":
         """Return an index that follows no other, with keys 0…n-1; for tests and for small tables."""
         keys = np.arange(len(rows), dtype=np.int64)
         index, _ = cls.empty().advance(keys, lambda new: [rows[row] for row in new])
@@ -117,15 +119,15 @@ class Index(Generic[RowT]):
     def __len__(self) -> int:
         return len(self.keys)
 
-    def __iter__(self) -> Iterator[RowT]:
+    def __iter__(self) -> Iterator[RowT_co]:
         return iter(self.rows.tolist())
 
-    def follows(self, other: "Index[RowT]") -> bool:
+    def follows(self, other: "Index[object]") -> bool:
         """Return whether `origin` has positions in `other`."""
         return self._parent is other._token  # noqa: SLF001
 
     def advance(
-        self,
+        self: "Index[RowT]",
         keys: Keys,
         make: Callable[[list[int]], Sequence[RowT]],
         *,
@@ -170,7 +172,7 @@ class Index(Generic[RowT]):
 
     def _numbers_at(
         self, origin: Positions, rows: NDArray[np.object_], fresh: Positions
-    ) -> dict[str, tuple[Callable[[RowT], float], Column]]:
+    ) -> dict[str, tuple[Callable[[RowT_co], float], Column]]:
         """Return the numbers that `column` has remembered, for the rows of the next index.
 
         Only those of new rows are computed.
@@ -181,14 +183,14 @@ class Index(Generic[RowT]):
             fresh: The positions of those that are new.
         """
         remembered = [*self._of_rows.items()]  # look-ups may add some meanwhile
-        carried: dict[str, tuple[Callable[[RowT], float], Column]] = {}
+        carried: dict[str, tuple[Callable[[RowT_co], float], Column]] = {}
         for name, (number, column) in remembered:
             values = take_or_fill(column, origin, np.nan, fresh)
             values[fresh] = [number(row) for row in rows[fresh]]
             carried[name] = number, values
         return carried
 
-    def column(self, name: str, number: Callable[[RowT], float]) -> Column:
+    def column(self, name: str, number: Callable[[RowT_co], float]) -> Column:
         """(rows,) The number of each row. It is computed once for each row object, and remembered under `name`."""
         if name not in self._of_rows:
             values = np.fromiter(map(number, self.rows), np.float64, len(self.rows))
@@ -196,7 +198,10 @@ class Index(Generic[RowT]):
         return self._of_rows[name][1]
 
     def where(
-        self, name: str, value_of: Callable[[RowT], Hashable], wanted: AbstractSet[Any]
+        self: "Index[RowT]",
+        name: str,
+        value_of: Callable[[RowT], Hashable],
+        wanted: AbstractSet[object],
     ) -> Positions:
         """Return the positions of the rows whose value is one of those that are wanted.
 
@@ -212,15 +217,17 @@ class Index(Generic[RowT]):
         is_wanted = [value_of(row) in wanted for row in self.rows[candidates]]
         return candidates[np.array(is_wanted, np.bool_)]
 
-    def positions_in(self, before: "Index[RowT]") -> Positions:
+    def positions_in(self, before: "Index[object]") -> Positions:
         """(rows,) The position of each thing in `before`, -1 where it is new; its text may have changed."""
         return self._located_in(before)[1]
 
-    def new_since(self, before: "Index[RowT]") -> Positions:
+    def new_since(self, before: "Index[object]") -> Positions:
         """Return the positions of the things that are not in `before`."""
         return self._located_in(before)[2]
 
-    def _located_in(self, before: "Index[RowT]") -> tuple[object, Positions, Positions]:
+    def _located_in(
+        self, before: "Index[object]"
+    ) -> tuple[object, Positions, Positions]:
         """Return the token of `before`, the positions of `positions_in` and those of `new_since`.
 
         Much state is moved from the same index to this one: the last result is remembered.
@@ -231,7 +238,7 @@ class Index(Generic[RowT]):
             self._located = before._token, positions, new  # noqa: SLF001
         return self._located
 
-    def _positions_by_key(self, before: "Index[RowT]") -> Positions:
+    def _positions_by_key(self, before: "Index[object]") -> Positions:
         """(rows,) The position of each key in `before`, -1 where it is not there."""
         if not self.follows(before):
             return before.positions(self.keys)
@@ -245,7 +252,7 @@ class Index(Generic[RowT]):
         """(keys,) The position of each key, -1 where it is not here."""
         return positions(self.keys, keys)
 
-    def unchanged_in(self, before: "Index[RowT]") -> Positions:
+    def unchanged_in(self, before: "Index[object]") -> Positions:
         """(rows,) The position of each row in `before`, -1 where it is new or has another text."""
         if self.follows(before):
             return self.origin
@@ -259,7 +266,7 @@ class Index(Generic[RowT]):
 
     def carry(
         self,
-        before: "Index[RowT]",
+        before: "Index[object]",
         values: NDArray[CarriedT],
         fill: CarriedT | float | None,
     ) -> NDArray[CarriedT]:
@@ -295,7 +302,7 @@ def ascending(keys: Keys) -> tuple[Keys, Positions]:
 def take_or_fill(
     values: NDArray[CarriedT],
     origin: Positions,
-    fill: Any,
+    fill: Any,  # None too, among objects
     new: Positions | None = None,
 ) -> NDArray[CarriedT]:
     """Return the values at the positions `origin` along the last axis; `fill` where the position is -1.
@@ -320,7 +327,7 @@ def take_or_fill(
 
 
 def put(
-    values: NDArray[CarriedT], where: Mask | np.bool_, numbers: Any
+    values: NDArray[CarriedT], where: Mask | np.bool_, numbers: ArrayLike
 ) -> NDArray[CarriedT]:
     """Return the values with `numbers` at the places `where`; the same array, not a copy, where there is no such place.
 
@@ -346,11 +353,13 @@ class Join:
         at: (source rows,) The position in `target` of the row that each names, -1 where it is not there.
     """
 
-    source: Index[Any] = field(default_factory=Index.empty)
-    target: Index[Any] = field(default_factory=Index.empty)
+    source: Index[object] = field(default_factory=Index.empty)
+    target: Index[object] = field(default_factory=Index.empty)
     at: Positions = field(default_factory=lambda: np.empty(0, np.intp))
 
-    def advance(self, source: Index[Any], target: Index[Any], keys: Keys) -> "Join":
+    def advance(
+        self, source: Index[object], target: Index[object], keys: Keys
+    ) -> "Join":
         """Return the join of the next poll. keys: (source rows,) the key in `target` that each row names."""
         if not len(target):
             return Join(source, target, np.full(len(source), -1, np.intp))
@@ -382,14 +391,14 @@ class UnknownColumn(KeyError):
 
 
 @dataclass(frozen=True, slots=True)
-class Table(Generic[RowT]):
+class Table(Generic[RowT_co]):
     """An index and its columns, each as long as the index.
 
     A column that is not there is missing as a whole; one that the rows' type does not declare in its `COLUMNS` raises
     UnknownColumn.
     """
 
-    index: Index[RowT]
+    index: Index[RowT_co]
     columns: Mapping[str, Column] = field(default_factory=dict)
 
     def __len__(self) -> int:

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from typing import Any
 
 from penstock.core.errors import PenstockError
 
@@ -17,7 +16,7 @@ class Stopped(PenstockError):
     """The work was not done, or not to its end: `Turns` was closed."""
 
 
-async def end(*tasks: asyncio.Task[Any]) -> None:
+async def end(*tasks: asyncio.Task[object]) -> None:
     """Cancel the tasks and wait until they have ended, for 2 s at most.
 
     Their results and errors are ignored; one that does not end is logged. A caller that is cancelled while it waits
@@ -45,7 +44,7 @@ class Turns:
         self._closed = False
 
     async def run(
-        self, name: str, work: Callable[[], Coroutine[Any, Any, None]]
+        self, name: str, work: Callable[[], Coroutine[object, None, None]]
     ) -> None:
         """Wait until all work before it is done, then do this work; its errors are raised here.
 
@@ -70,7 +69,7 @@ class Turns:
         self._closed = True
         await end(*self._tasks)
 
-    async def _in_turn(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def _in_turn(self, work: Callable[[], Coroutine[object, None, None]]) -> None:
         async with self._lock:
             await work()
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,8 +37,8 @@ def since(holds: Mask, before: Column, now: Column | float) -> Column:
 
 
 def reindex(
-    index: Index[Any],
-    before: Index[Any],
+    index: Index[object],
+    before: Index[object],
     values: NDArray[T],
     fill: T | float | bool | None,
 ) -> NDArray[T]:
@@ -95,7 +95,7 @@ class Sample:
         stamp: float,
         polls: int,
         values: Values,
-        missing: NDArray[Any],
+        missing: NDArray[np.bool_],
     ) -> "Sample":
         """Make a sample of values and whether they are missing, (variables, all rows) both."""
         has_some = (values != 0).any(axis=0)
@@ -125,7 +125,7 @@ class Sample:
         """Return the values of a variable, and whether they are missing, (all rows,) both."""
         return self.filled(self.values[variable]), self.filled(self.missing[variable])
 
-    def reindexed(self, index: Index[Any], before: Index[Any]) -> "Sample":
+    def reindexed(self, index: Index[object], before: Index[object]) -> "Sample":
         """Return the sample by the rows of another index; all values of a new row are missing."""
         has_only_zeros = not len(self.rows)
         if has_only_zeros and not len(index.new_since(before)):
@@ -182,7 +182,7 @@ class Window:
         totals: (variables, rows) The sums over all samples.
     """
 
-    index: Index[Any] = field(default_factory=Index.empty)
+    index: Index[object] = field(default_factory=Index.empty)
     samples: tuple[Sample, ...] = ()
     totals: Matrix = field(default_factory=lambda: np.empty((0, 0)))
 
@@ -210,7 +210,7 @@ class Window:
     def polls(self) -> int:
         return sum(sample.polls for sample in self.samples)
 
-    def reindexed(self, index: Index[Any], goes_on: Mask) -> "Window":
+    def reindexed(self, index: Index[object], goes_on: Mask) -> "Window":
         """Return the window by the rows of another index.
 
         goes_on: (rows of `index`,) Whether the row is the same thing still; the others start again without values.

@@ -6,7 +6,6 @@ only lower.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -124,7 +123,7 @@ class Usage:
             messages and took some, while more messages waited.
     """
 
-    consumers: Index[Any] = field(default_factory=Index.empty)
+    consumers: Index[object] = field(default_factory=Index.empty)
     delivered: Column = field(default_factory=lambda: np.empty(0))
     connections: ConnectionCounts = field(default_factory=ConnectionCounts)
     behind: Mapping[int, int] = field(default_factory=dict)

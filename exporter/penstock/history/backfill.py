@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, TypedDict
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
@@ -33,6 +33,13 @@ TIMEOUT = 120.0
 
 class PrometheusError(PenstockError):
     """It could not be asked, or refused."""
+
+
+class Series(TypedDict):
+    """One series, as the API of Prometheus gives it."""
+
+    metric: Mapping[str, str]
+    values: Sequence[tuple[float, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +87,14 @@ class Prometheus:
         )
         return [_series(one, begin) for one in answer]
 
-    def _asked(self, parameters: Mapping[str, str]) -> list[Any]:
+    def _asked(self, parameters: Mapping[str, str]) -> list[Series]:
         where = f"{self.url.rstrip('/')}/api/v1/query"
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
         request = urllib.request.Request(where, urlencode(parameters).encode(), headers)  # noqa: S310 - http(s) only
         try:
             with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:  # noqa: S310
                 found = json.load(answer)
-            result: list[Any] = found["data"]["result"]
+            result: list[Series] = found["data"]["result"]
         except urllib.error.HTTPError as error:
             raise PrometheusError(
                 f"{where}: refused ({error.code}): {_said(error)}"
@@ -122,7 +129,7 @@ def _said(error: urllib.error.HTTPError) -> str:
         return error.reason or "no reason given"
 
 
-def _series(one: Mapping[str, Any], begin: float) -> SampleRow:
+def _series(one: Series, begin: float) -> SampleRow:
     pairs = [(at, float(text)) for at, text in one["values"] if at >= begin]
     return SampleRow(one["metric"], *np.array(pairs, np.float64).reshape(-1, 2).T)
 
@@ -317,15 +324,15 @@ def with_polls(brokers: Rows, queues: Rows) -> Rows:
     return found
 
 
-def table_of(kind: RowType, found: Rows, lives: Lives) -> Any:
+def table_of(kind: RowType, found: Rows, lives: Lives) -> pa.Table:
     """Rows of a kind; numbers that are not given are null."""
     counts = {one.name for one in kind.schema if one.type == COUNT}
-    unknown = {
+    unknown: dict[str, object] = {
         one.name: "" for one in kind.schema if one.type == TEXT and one.name != "parts"
     }
     rows = []
     for name, polls in sorted(found.items()):
-        same: dict[str, Any] = unknown | dict(
+        same: dict[str, object] = unknown | dict(
             zip(("broker", "address", "queue"), name, strict=False)
         )
         same["interval"] = interval_of(polls)
@@ -343,5 +350,5 @@ def table_of(kind: RowType, found: Rows, lives: Lives) -> Any:
     return pa.Table.from_pylist(rows, kind.schema)
 
 
-def interval_of(rows: Mapping[float, Any]) -> float:
+def interval_of(rows: Mapping[float, object]) -> float:
     return float(np.median(np.diff(sorted(rows)))) if len(rows) > 1 else 60.0

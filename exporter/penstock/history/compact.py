@@ -21,7 +21,6 @@ from collections.abc import (
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -49,6 +48,8 @@ class Note:
 
 
 Notes = Mapping[str, Note]
+RowMask = Callable[[pa.Table], pa.Array]
+"""Of a table the rows that are kept, as Arrow booleans."""
 
 
 def read_notes(store: Store) -> Notes:
@@ -290,8 +291,8 @@ def read(
     paths: Sequence[str],
     kind: RowType,
     columns: Sequence[str] = (),
-    mask: Any = None,
-) -> Any:
+    mask: RowMask | None = None,
+) -> pa.Table:
     """Returns rows of raw files in the schema of now: a column that a file lacks is null. Raises StoreError.
 
     mask: table → which of its rows are kept, as Arrow booleans. It gets a row group at a time, as a day may be large.
@@ -305,7 +306,9 @@ def read(
     return pa.concat_tables(tables).unify_dictionaries()
 
 
-def row_groups(store: Store, path: str, schema: Any, mask: Any) -> Iterator[Any]:
+def row_groups(
+    store: Store, path: str, schema: pa.Schema, mask: RowMask | None
+) -> Iterator[pa.Table]:
     """Yields the rows of each row group of a file that the mask keeps, in a schema. Raises StoreError."""
     with store.errors(path), store.fs.open_input_file(store.path(path)) as source:
         file = pq.ParquetFile(source)
@@ -323,7 +326,7 @@ def rows_in(store: Store, path: str) -> int:
         return int(pq.read_metadata(source).num_rows)
 
 
-def distinct(rows: Any, kind: RowType) -> Any:
+def distinct(rows: pa.Table, kind: RowType) -> pa.Table:
     """Returns the rows in series order; a row that is there twice (published or joined twice) once."""
     rows = in_order(rows, kind).combine_chunks()
     if not len(rows):

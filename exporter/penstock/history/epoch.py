@@ -8,7 +8,6 @@ poll, in milliseconds since 1970.
 import logging
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -30,7 +29,7 @@ PROCESSES = b"processes"
 class CounterEpoch:
     """Of the rows of one table. counters: (COUNTERS, rows), NaN where missing."""
 
-    index: Index[Any]
+    index: Index[object]
     sids: Keys
     inc: Keys
     counters: NDArray[np.float64]
@@ -64,7 +63,7 @@ class CounterEpochs:
         self,
         broker: str,
         kind: str,
-        table: Table[Any],
+        table: Table[object],
         sids: Keys,
         counters: tuple[str, ...],
         stamp: float,

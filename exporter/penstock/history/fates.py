@@ -65,7 +65,7 @@ class Part:
             )
 
 
-Totals = tuple[Index[Any], Mapping[str, Column]]
+Totals = tuple[Index[object], Mapping[str, Column]]
 """By fate and row, at least so many; NaN where that is not known."""
 Chosen = tuple[Part, Positions, str, str, NDArray[np.float64]]
 """Rows of a part, their fate and client; messages, most, before and inc of each."""

@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -71,7 +70,7 @@ def one_day(store: Store, day: str, files: Sequence[File]) -> Day:
     return Day(day, len(files), size, polls, tuple(gaps))
 
 
-def polls_of(rows: Any) -> tuple[Column, Column]:
+def polls_of(rows: pa.Table) -> tuple[Column, Column]:
     """Returns time and interval of each poll of a broker, ascending, in seconds; one in two files counts once."""
     stamps = rows["stamp"].cast(pa.int64()).to_numpy() / 1e6
     times, first = np.unique(stamps, return_index=True)

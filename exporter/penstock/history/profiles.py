@@ -1,7 +1,8 @@
 """The file of profiles: what is normal for each queue, as Parquet; the trend job writes it, the agent reads it."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -51,16 +52,19 @@ def read_profiles(path: Path) -> dict[str, Profile]:
         *(column.to_pylist() for column in fitted(table, SCHEMA).columns), strict=True
     )
     return by_broker(
-        (broker, (address, queue), queue_profile(*of))
-        for broker, address, queue, *of in rows
+        (broker, (address, queue), queue_profile(weeks, levels, (service, windows)))
+        for broker, address, queue, weeks, *levels, service, windows in rows
     )
 
 
-def queue_profile(weeks: int, *of: Any) -> QueueProfile:
-    *hours, days = (np.frombuffer(one, np.uint8) for one in of[:-2])
+def queue_profile(
+    weeks: int, levels: Sequence[bytes], timing: tuple[float, float]
+) -> QueueProfile:
+    """The profile of a queue. levels: the columns of its hours, and that of its days. timing: the last two columns."""
+    *hours, days = (np.frombuffer(column, np.uint8) for column in levels)
     return QueueProfile(
         np.stack(hours).reshape(len(COLUMNS), WEEKS, HOURS),
         days.reshape(HIGHS, DAYS),
         weeks,
-        of[-2:],
+        timing,
     )

@@ -2,11 +2,11 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from penstock.core import allocator
 from penstock.history import spool
@@ -50,7 +50,7 @@ def publish(segment: Path, store: Store, agent: str) -> bool:
     return True
 
 
-def of_polls(rows: Any, polls: Any) -> Any:
+def of_polls(rows: pa.Table, polls: pa.Table) -> pa.Table:
     """The rows whose poll was written to its end."""
     if len(rows) == 0:
         return rows
@@ -63,13 +63,13 @@ def of_polls(rows: Any, polls: Any) -> Any:
     )
 
 
-def _keys(rows: Any) -> tuple[list[str], list[int]]:
+def _keys(rows: pa.Table) -> tuple[list[str], list[int]]:
     return rows["broker"].cast(pa.string()).to_pylist(), rows["stamp"].cast(
         pa.int64()
     ).to_pylist()
 
 
-def by_hour(rows: Any) -> list[tuple[int, Any]]:
+def by_hour(rows: pa.Table) -> list[tuple[int, pa.Table]]:
     hours = pc.divide(rows["stamp"].cast(pa.int64()), 3_600_000_000)
     return [
         (hour, rows.filter(pc.equal(hours, hour)))
@@ -77,7 +77,7 @@ def by_hour(rows: Any) -> list[tuple[int, Any]]:
     ]
 
 
-def in_order(rows: Any, kind: RowType) -> Any:
+def in_order(rows: pa.Table, kind: RowType) -> pa.Table:
     return rows.take(
         pa.array(np.lexsort([sortable(rows[name]) for name in reversed(kind.order)]))
     )
@@ -89,10 +89,11 @@ def give_back() -> None:
     allocator.give_back()
 
 
-def sortable(column: Any) -> Any:
+def sortable(column: pa.ChunkedArray) -> NDArray[np.int64]:
     """Whole numbers in the order of the values."""
     if pa.types.is_dictionary(column.type):
-        return pc.rank(
-            column.cast(pa.string()).combine_chunks(), tiebreaker="dense"
-        ).to_numpy()
-    return column.cast(pa.int64()).to_numpy()
+        texts = column.cast(pa.string()).combine_chunks()
+        ranks: NDArray[np.int64] = pc.rank(texts, tiebreaker="dense").to_numpy()
+        return ranks
+    numbers: NDArray[np.int64] = column.cast(pa.int64()).to_numpy()
+    return numbers

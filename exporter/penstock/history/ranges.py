@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
@@ -45,6 +45,8 @@ Shown = Callable[[str, str], object]
 Key = tuple[str, str, str, float]
 """Broker, address, queue and seconds of a chart."""
 Rows = Mapping[str, Column]
+FileRows = Mapping[str, pa.Array]
+"""Columns of one file: numbers as numpy has them, texts as DictionaryArrays."""
 Samples = tuple[Column, Column]
 """Times ascending, seconds since 1970, and the values then; NaN where missing."""
 
@@ -118,9 +120,9 @@ class _Files:
         self,
         kind: RowType,
         names: Sequence[str],
-        condition: Any,
+        condition: pc.Expression,
         texts: Sequence[str] = (),
-    ) -> Iterator[Any]:
+    ) -> Iterator[FileRows]:
         """Yields the rows of each file for which the condition holds, as columns, texts as dictionaries.
 
         Row groups that cannot have any are not read.
@@ -152,8 +154,12 @@ class _Files:
                 yield file
 
     def _read(
-        self, file: StoredFile, kind: RowType, columns: list[str], condition: Any
-    ) -> Any:
+        self,
+        file: StoredFile,
+        kind: RowType,
+        columns: list[str],
+        condition: pc.Expression,
+    ) -> pa.Table:
         """Returns the rows of a file for which the condition holds. Raises StoreError."""
         with self.store.errors(file.path):
             return pq.read_table(
@@ -193,7 +199,7 @@ def of_broker(files: _Files, broker: str, visible: Shown) -> dict[str, Samples]:
     return _series(sums.pop("stamp"), sums) | _series(about["stamp"], own)
 
 
-def sums_over_queues(parts: Iterator[Any], visible: Shown) -> dict[str, Column]:
+def sums_over_queues(parts: Iterator[FileRows], visible: Shown) -> dict[str, Column]:
     """Returns the sums of depths by time. parts: rows of files, each summed alone: all rows would be many."""
     sums = (
         summed(of_shown({"stamp": rows["stamp"]} | depths(rows), rows, visible))
@@ -202,9 +208,7 @@ def sums_over_queues(parts: Iterator[Any], visible: Shown) -> dict[str, Column]:
     return summed(_joined(("stamp", "ready", "delivering"), sums))
 
 
-def of_shown(
-    values: Rows, rows: Mapping[str, Any], visible: Shown
-) -> dict[str, Column]:
+def of_shown(values: Rows, rows: FileRows, visible: Shown) -> dict[str, Column]:
     """Returns the values of shown queues.
 
     Rows of one queue are neighbours, so `visible` is called once for each run of them.

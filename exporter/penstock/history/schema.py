@@ -59,14 +59,14 @@ class RowType:
     row: type
     texts: Mapping[str, str]
     flags: frozenset[str]
-    numbers: Mapping[str, Any]
-    extra: Mapping[str, Any]
+    numbers: Mapping[str, pa.DataType]
+    extra: Mapping[str, pa.DataType]
     joins: Mapping[str, str]
     identity: tuple[str, ...]
     counters: tuple[str, ...]
 
     @property
-    def schema(self) -> Any:
+    def schema(self) -> pa.Schema:
         own = [("stamp", STAMP), ("broker", TEXT)]
         if self.identity:
             own += [("sid", KEY), ("key", KEY), ("inc", KEY)]
@@ -130,7 +130,7 @@ def _row_type(name: str, said: Mapping[str, Any]) -> RowType:
     )
 
 
-FRAMES: Final[Mapping[str, type[Frame[Any]]]] = {
+FRAMES: Final[Mapping[str, type[Frame[object]]]] = {
     "address": AddressColumns,
     "queue": QueueColumns,
     "consumer": ConsumerColumns,
@@ -154,14 +154,16 @@ STORED: Final = {
 
 def _numbers(
     name: str, groups: Sequence[Mapping[str, Sequence[str]]]
-) -> dict[str, Any]:
+) -> dict[str, pa.DataType]:
     """The numbers of a kind of row: as they are declared, else as `schema.toml` has them."""
     if name not in FRAMES:
         return _columns(groups)
     return {column: STORED[kind] for column, kind in FRAMES[name].stored().items()}
 
 
-def _columns(groups: Sequence[Mapping[str, Sequence[str]]]) -> dict[str, Any]:
+def _columns(
+    groups: Sequence[Mapping[str, Sequence[str]]],
+) -> dict[str, pa.DataType]:
     return {
         name: TYPES[kind]
         for group in groups
@@ -191,7 +193,7 @@ def series_id(*names: str) -> int:
     return int.from_bytes(digest, "little") >> 1
 
 
-def fitted(table: Any, schema: Any) -> Any:
+def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """The table in another schema, as an older or a newer version writes it: a column that it lacks is null."""
     columns = [
         table[field.name].cast(field.type)
@@ -202,7 +204,7 @@ def fitted(table: Any, schema: Any) -> Any:
     return pa.table(columns, schema=schema)
 
 
-def as_dictionary(column: Any) -> Any:
+def as_dictionary(column: pa.Array | pa.ChunkedArray) -> pa.DictionaryArray:
     """A column of texts as one DictionaryArray, whatever pieces it came in."""
     column = (
         column.unify_dictionaries().combine_chunks()
@@ -212,7 +214,7 @@ def as_dictionary(column: Any) -> Any:
     return column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
 
 
-def parquet_options(schema: Any) -> dict[str, Any]:
+def parquet_options(schema: pa.Schema) -> dict[str, Any]:
     """Whole numbers and times as differences: in series order most are 0 or alike. The rest by dictionary."""
     whole = [
         f.name

@@ -6,7 +6,6 @@ while the agent runs; and its *inc*, the number of one life of its counters: the
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -37,9 +36,9 @@ WHOLE = (-(2.0**63), 2.0**63 - 1024)
 class NamesOfRows:
     """The columns that change only when the rows of a table do. sids: (rows,). columns: texts and flags, as Arrow."""
 
-    index: Index[Any]
+    index: Index[object]
     sids: Keys
-    columns: dict[str, Any]
+    columns: dict[str, pa.Array]
 
 
 @dataclass(slots=True)
@@ -49,8 +48,8 @@ class Texts:
     _of: dict[tuple[str, str], NamesOfRows] = field(default_factory=dict)
 
     def of(
-        self, broker: str, kind: RowType, index: Index[Any]
-    ) -> tuple[Keys, dict[str, Any]]:
+        self, broker: str, kind: RowType, index: Index[object]
+    ) -> tuple[Keys, dict[str, pa.Array]]:
         """Returns the sid of each row, and its text columns; the same objects while the rows do not change."""
         names = self._of.get((broker, kind.name))
         if names is None or names.index is not index:
@@ -59,7 +58,7 @@ class Texts:
         return names.sids, names.columns
 
 
-def names_of_rows(broker: str, kind: RowType, index: Index[Any]) -> NamesOfRows:
+def names_of_rows(broker: str, kind: RowType, index: Index[object]) -> NamesOfRows:
     """Returns sids and text columns of the rows."""
     rows = index.rows.tolist()
     identity = [[str(getattr(row, name)) for row in rows] for name in kind.identity]
@@ -76,13 +75,13 @@ def names_of_rows(broker: str, kind: RowType, index: Index[Any]) -> NamesOfRows:
     return NamesOfRows(index, sids, columns)
 
 
-def texts_of(values: Sequence[Any]) -> Any:
+def texts_of(values: Sequence[object]) -> pa.DictionaryArray:
     """Returns texts as a dictionary of Arrow."""
     texts = [str(value) for value in values]
     return pa.array(texts, pa.string()).dictionary_encode()
 
 
-def arrow_column(values: Column, kind: Any) -> Any:
+def arrow_column(values: Column, kind: pa.DataType) -> pa.Array:
     """Returns a column as Arrow: NaN is null.
 
     Counts, flags and times are whole numbers there, times in milliseconds. Other kinds stay as they are.
@@ -98,13 +97,13 @@ def arrow_column(values: Column, kind: Any) -> Any:
     return pa.array(whole.astype(integer_type), mask=missing).cast(kind)
 
 
-def stamps(stamp: float, rows: int) -> Any:
+def stamps(stamp: float, rows: int) -> pa.Array:
     """Returns a column with the time of the poll. stamp: seconds since 1970."""
     micros = np.full(rows, round(stamp * MICRO), np.int64)
     return pa.array(micros).cast(BROKER.schema.field("stamp").type)
 
 
-def constant(text: str, rows: int) -> Any:
+def constant(text: str, rows: int) -> pa.DictionaryArray:
     """Returns a column with the same text in each row: one entry of a dictionary, which all rows refer to."""
     codes = pa.array(np.zeros(rows, np.int32))
     return pa.DictionaryArray.from_arrays(codes, pa.array([text]))
@@ -114,17 +113,17 @@ def table_batch(
     broker: str,
     kind: RowType,
     snapshot: Snapshot,
-    table: Table[Any],
+    table: Table[object],
     texts: Texts,
     incs: Keys,
-    added: Mapping[str, Any],
-) -> Any:
+    added: Mapping[str, pa.Array],
+) -> pa.RecordBatch:
     """Returns one table of a poll. incs: (rows,) see the module. added: the kind's extra columns, as Arrow."""
     rows = len(table)
     # A column that this poll lacks is null: some come only with an import from Prometheus.
     unknown = np.full(rows, np.nan)
     sids, columns = texts.of(broker, kind, table.index)
-    arrays: dict[str, Any] = {
+    arrays: dict[str, pa.Array] = {
         "stamp": stamps(snapshot.stamp, rows),
         "broker": constant(broker, rows),
         "sid": pa.array(sids),
@@ -145,16 +144,16 @@ def table_batch(
 def extra_columns(
     snapshot: Snapshot,
     kind: RowType,
-    table: Table[Any],
+    table: Table[object],
     evicted: Column,
     interval: float,
-) -> dict[str, Any]:
+) -> dict[str, pa.Array]:
     """Returns the columns that the schema has and the table has not.
 
     evicted: (queues,) messages; empty where nothing was judged. interval: seconds between polls.
     """
     rows = len(table)
-    columns: dict[str, Any] = {}
+    columns: dict[str, pa.Array] = {}
     if kind is QUEUE:
         is_known = len(evicted) == rows
         messages = evicted if is_known else np.full(rows, np.nan)
@@ -167,18 +166,18 @@ def extra_columns(
     return columns
 
 
-def keys_or_nulls(keys: Keys, rows: int) -> Any:
+def keys_or_nulls(keys: Keys, rows: int) -> pa.Array:
     """Returns for each row the key of a row in another table, such as a consumer's queue; null where none are known."""
     return pa.array(keys) if len(keys) == rows else pa.nulls(rows, pa.int64())
 
 
-def broker_batch(broker: str, snapshot: Snapshot, interval: float) -> Any:
+def broker_batch(broker: str, snapshot: Snapshot, interval: float) -> pa.RecordBatch:
     """Returns the broker's own row; it is written last, so a poll without one was cut off.
 
     A broker that did not answer has a row with empty texts.
     """
     about = snapshot.broker or Broker(BrokerKind.ARTEMIS, "", "", "", Role.PASSIVE)
-    values: dict[str, Any] = {
+    values: dict[str, pa.Array] = {
         "stamp": stamps(snapshot.stamp, 1),
         "broker": constant(broker, 1),
         "agent_clock": pa.array([snapshot.stamp]),
@@ -215,7 +214,7 @@ def parts(snapshot: Snapshot) -> str:
     return ";".join(texts)
 
 
-def column_of(array: Any) -> Column:
+def column_of(array: pa.Array | pa.ChunkedArray) -> Column:
     """Returns an Arrow column with the values of the table: float64, NaN for null, times in seconds."""
     if pa.types.is_timestamp(array.type):
         unit = MILLI if array.type.unit == "ms" else MICRO

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 
 import pyarrow as pa
 
@@ -27,9 +27,11 @@ class Segment:
     hour: int
     opened: float
     """Agent's clock, seconds, of its first poll."""
-    _writers: dict[str, tuple[Any, Any]] = field(default_factory=dict)
+    _writers: dict[str, tuple[BinaryIO, pa.RecordBatchStreamWriter]] = field(
+        default_factory=dict
+    )
 
-    def append(self, batches: Mapping[str, Any]) -> None:
+    def append(self, batches: Mapping[str, pa.RecordBatch]) -> None:
         """Raises OSError; nothing may be appended then any more."""
         for kind in [*(name for name in batches if name != BROKER.name), BROKER.name]:
             if kind not in self._writers:
@@ -64,7 +66,7 @@ class Spool:
     _segment: Segment | None = None
     _number: int = 0
 
-    def append(self, stamp: float, batches: Mapping[str, Any]) -> None:
+    def append(self, stamp: float, batches: Mapping[str, pa.RecordBatch]) -> None:
         """One poll. Raises OSError, the poll is lost then and the next begins a new segment."""
         if self._segment is not None and self.is_due(stamp):
             self.rotate()
@@ -149,7 +151,7 @@ def remove(segment: Path) -> None:
 class Stream:
     """rows: an Arrow table of what can be read. damaged: something between it, or behind, cannot be."""
 
-    rows: Any
+    rows: pa.Table
     damaged: bool = False
 
 

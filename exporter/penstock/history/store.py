@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -91,7 +91,7 @@ class Store:
         with self.errors(name):
             return bool(self.fs.get_file_info(self.path(name)).type is pf.FileType.File)
 
-    def write_table(self, name: str, table: Any, **options: Any) -> None:
+    def write_table(self, name: str, table: pa.Table, **options: object) -> None:
         """A Parquet file, there whole or not at all."""
         self.write_with(
             name,
@@ -138,7 +138,7 @@ class Store:
                 self.fs.delete_dir(self.path(name))
 
     def write_with(
-        self, name: str, fill: Callable[[Any], Any], mode: int = OWNER_ONLY
+        self, name: str, fill: Callable[[BinaryIO], object], mode: int = OWNER_ONLY
     ) -> None:
         """What `fill` writes into the file that it is given, there whole or not at all."""
         target = self.path(name)

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -310,7 +309,7 @@ class HistoryWriter:
             raise unread
 
     def _guarded(
-        self, what: str, work: Callable[[], Any], file: Path | None = None
+        self, what: str, work: Callable[[], object], file: Path | None = None
     ) -> bool:
         try:
             work()
@@ -335,7 +334,9 @@ class HistoryWriter:
         if self._why.pop(what, None) and not self._why:
             log.info("the history is written again")
 
-    def batches(self, poll: PollRecord, told: Exported, fates: Fates) -> dict[str, Any]:
+    def batches(
+        self, poll: PollRecord, told: Exported, fates: Fates
+    ) -> dict[str, pa.RecordBatch]:
         """One poll as record batches by kind; a kind without rows is left out. told: goes on with this poll."""
         broker = poll.broker
         snapshot = poll.snapshot
@@ -368,7 +369,7 @@ class HistoryWriter:
         return found
 
 
-def conditions_batch(poll: PollRecord, told: Sequence[Told]) -> Any:
+def conditions_batch(poll: PollRecord, told: Sequence[Told]) -> pa.RecordBatch | None:
     """What is written of this poll, None where that is nothing."""
     if not told:
         return None

@@ -4,7 +4,7 @@ import json
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -439,7 +439,7 @@ def names_by_evidence(condition: ActiveCondition) -> dict[str, str]:
     return names
 
 
-def names_by_address(addresses: Table[Any], address: int) -> dict[str, str]:
+def names_by_address(addresses: Table[object], address: int) -> dict[str, str]:
     """Settings and numbers of an address. address: its position."""
 
     def number(name: str) -> float:

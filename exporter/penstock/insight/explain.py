@@ -5,7 +5,7 @@ configuration, and what is not known and why.
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from msgspec import UNSET
@@ -85,7 +85,7 @@ CLIENT_NUMBERS = tuple[str, ...](NAMES["numbers"]["client"])
 # --- the state of a row
 
 
-def state_of_row(view: BrokerView, table: Table[Any], row: int) -> ObjectState:
+def state_of_row(view: BrokerView, table: Table[object], row: int) -> ObjectState:
     """The state of a queue or a client. row: its position in the table of the view; beyond it: it is not there."""
     if view.stale is not UNSET:
         return ObjectState.STALE
@@ -276,7 +276,7 @@ def findings_of(view: BrokerView, series: QueueSeries) -> list[Finding]:
 # --- numbers
 
 
-def numbers_at(table: Table[Any], names: Sequence[str], i: int) -> dict[str, Number]:
+def numbers_at(table: Table[object], names: Sequence[str], i: int) -> dict[str, Number]:
     """The numbers of the row by name, without those that are not known and those whose column is missing."""
     numbers: dict[str, Number] = {}
     for name in names:
@@ -615,7 +615,7 @@ def queues_with(
     ]
 
 
-def amounts_of(table: Table[Any], names: Sequence[str], i: int) -> dict[str, str]:
+def amounts_of(table: Table[object], names: Sequence[str], i: int) -> dict[str, str]:
     """The numbers of the row as text, by name."""
     values = {name: table[name][i] for name in names if name in table}
     return {
@@ -624,14 +624,14 @@ def amounts_of(table: Table[Any], names: Sequence[str], i: int) -> dict[str, str
     }
 
 
-def numbers_text(table: Table[Any], names: Sequence[str], i: int) -> str:
+def numbers_text(table: Table[object], names: Sequence[str], i: int) -> str:
     """The numbers of the row, as "messages 24, consumers 2"."""
     amounts = amounts_of(table, names, i)
     texts = [f"{name} {amount}" for name, amount in amounts.items()]
     return ", ".join(texts)
 
 
-def numbers_of_client(table: Table[Any], names: Sequence[str], i: int) -> str:
+def numbers_of_client(table: Table[object], names: Sequence[str], i: int) -> str:
     """The numbers of the row, as "24 buffered; 8 acknowledged, also uncommitted and rolled back"."""
     amounts = amounts_of(table, names, i)
     texts = [f"{amount} {client_name_text(name)}" for name, amount in amounts.items()]

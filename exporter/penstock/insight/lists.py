@@ -65,6 +65,8 @@ CLIENT_SORTS: Final = (WORST, "client", "queue", *columns(Client))
 CONSUMER_SORTS: Final = (WORST, "client", "queue", "consumer", *columns(Consumer))
 
 RowT = TypeVar("RowT")
+RowT_co = TypeVar("RowT_co", covariant=True)
+Sortable = Queue | Client | Consumer
 Conditions = Mapping[int, Sequence[ActiveCondition]]
 """By the position of a label."""
 SeriesOf = Callable[[BrokerView, int], answers.TimeSeries | UnsetType | None]
@@ -91,7 +93,7 @@ class ListQuery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowSource(Generic[RowT]):
+class RowSource(Generic[RowT_co]):
     """The rows of one broker as columns: there may be tens of thousands, and only those that are shown are worked out.
 
     Attributes:
@@ -114,7 +116,7 @@ class RowSource(Generic[RowT]):
     row_names: tuple[str, ...] = ()
     columns: Mapping[str, Column]
     size_name: str
-    make: Callable[[int, Sequence[ActiveCondition]], RowT]
+    make: Callable[[int, Sequence[ActiveCondition]], RowT_co]
 
     def column(self, name: str) -> Column:
         """(rows,) The numbers of this name; NaN where there is no such column."""
@@ -136,7 +138,7 @@ class RowSource(Generic[RowT]):
         with_hidden = np.append(mask, np.False_)
         return np.asarray(with_hidden[self.member])
 
-    def answer(self, row: int) -> RowT:
+    def answer(self, row: int) -> RowT_co:
         """The answer for the row at this position."""
         label = int(self.member[row])
         conditions = self.conditions.get(label, ())
@@ -205,7 +207,7 @@ def condition_list(
         if not condition.silenced and _fits(condition, query)
     ]
 
-    def worst_first(pair: tuple[ActiveCondition, BrokerView]) -> tuple[Any, ...]:
+    def worst_first(pair: tuple[ActiveCondition, BrokerView]) -> tuple[int, float, str]:
         condition = pair[0]
         return -condition.severity, condition.since, condition.queue
 
@@ -312,19 +314,19 @@ def _order_of(part: Any, query: ListQuery) -> tuple[Callable[[Any], Any], bool]:
     sign = 1.0 if ascends else -1.0
     size_name = "messages" if isinstance(part, answers.QueueList) else "buffered"
 
-    def of_condition(row: Any) -> Any:
+    def of_condition(row: answers.ListedCondition) -> tuple[int, float, str]:
         return -Severity[row.severity.upper()], row.since, row.queue
 
-    def of_name(row: Any) -> Any:
+    def of_name(row: Sortable) -> tuple[str, str, str]:
         own_name = getattr(row, name)
         client = getattr(row, "client", "")
         return own_name.casefold(), row.queue, client
 
-    def of_worst(row: Any) -> Any:
+    def of_worst(row: Sortable) -> tuple[float, float]:
         size = np.nan_to_num(_known(row, size_name))
         return sign * _worst(row.conditions, query), sign * size
 
-    def of_number(row: Any) -> Any:
+    def of_number(row: Sortable) -> tuple[bool, float]:
         number = _known(row, name)
         return np.isnan(number), np.nan_to_num(sign * number)
 
@@ -354,7 +356,7 @@ def _worst(conditions: Sequence[answers.ConditionSummary], query: ListQuery) -> 
     return max(severities, default=0)
 
 
-def _known(row: Any, column: str) -> float:
+def _known(row: object, column: str) -> float:
     """The number of a row; NaN where it is not known or there is no such column."""
     value = getattr(row, column)
     if value is None or value is UNSET:
@@ -380,7 +382,7 @@ def _listed(sources: Sequence[RowSource[RowT]], query: ListQuery) -> Listed[RowT
     return Listed(answers_in_order, len(rows))
 
 
-def _chosen(source: RowSource[Any], query: ListQuery) -> Positions:
+def _chosen(source: RowSource[object], query: ListQuery) -> Positions:
     """Positions of the rows that fit."""
     labels = source.labels
     fits = np.ones(len(labels), np.bool_)
@@ -397,7 +399,7 @@ def _chosen(source: RowSource[Any], query: ListQuery) -> Positions:
     return np.flatnonzero(rows)
 
 
-def _named(source: RowSource[Any], part: str) -> Mask:
+def _named(source: RowSource[object], part: str) -> Mask:
     """(rows,) True where the part is in a name of the row or of one of its conditions."""
     labels = _with_condition(source, lambda name: part in name)
     for field in source.label_names:
@@ -408,7 +410,7 @@ def _named(source: RowSource[Any], part: str) -> Mask:
     return rows
 
 
-def _with_condition(source: RowSource[Any], is_named: Callable[[str], bool]) -> Mask:
+def _with_condition(source: RowSource[object], is_named: Callable[[str], bool]) -> Mask:
     """(labels,) True where a condition is active whose name fits."""
     mask = np.zeros(len(source.labels), np.bool_)
     for label, conditions in source.conditions.items():
@@ -416,7 +418,7 @@ def _with_condition(source: RowSource[Any], is_named: Callable[[str], bool]) -> 
     return mask
 
 
-def _containing(rows: Sequence[Any], field: str, part: str) -> Mask:
+def _containing(rows: Sequence[object], field: str, part: str) -> Mask:
     """(rows,) True where the part is in this text of the row, in any case."""
     texts = map(attrgetter(field), rows)
     contains = (part in text.casefold() for text in texts)
@@ -424,7 +426,7 @@ def _containing(rows: Sequence[Any], field: str, part: str) -> Mask:
 
 
 def _order(
-    sources: Sequence[RowSource[Any]], chosen: Sequence[Positions], sort: str
+    sources: Sequence[RowSource[object]], chosen: Sequence[Positions], sort: str
 ) -> Positions:
     """The order of all chosen rows; unknown numbers come last, equal rows stay as they are.
 
@@ -448,7 +450,7 @@ def _order(
 
 
 def _order_by_name(
-    pairs: Sequence[tuple[RowSource[Any], Positions]], name: str, *, ascends: bool
+    pairs: Sequence[tuple[RowSource[object], Positions]], name: str, *, ascends: bool
 ) -> Positions:
     """The order of all chosen rows by a name. pairs: of each broker the rows, and the positions of the chosen ones."""
     keys = [key for source, rows in pairs for key in _names(source, name, rows)]
@@ -457,7 +459,7 @@ def _order_by_name(
 
 
 def _names(
-    source: RowSource[Any], name: str, rows: Positions
+    source: RowSource[object], name: str, rows: Positions
 ) -> Iterator[tuple[str, str, str]]:
     """The keys that sort these rows by a name; equal ones by queue and client."""
     for i in rows.tolist():
@@ -604,15 +606,15 @@ def _consumer_numbers(
     return numbers
 
 
-def named(row: Any, names: Sequence[str]) -> dict[str, Any]:
+def named(row: object, names: Sequence[str]) -> dict[str, Any]:
     """The texts of a row that the answer has under the same names."""
     return {name: getattr(row, name) for name in names}
 
 
 def _by_label(
-    labels: Sequence[Any],
+    labels: Sequence[QueueSeries | ClientSeries],
     conditions: Sequence[ActiveCondition],
-    name_of: Callable[[Any], Any],
+    name_of: Callable[[Any], tuple[str, ...]],
 ) -> Conditions:
     """Conditions by the position of the label that has the same name.
 
@@ -623,7 +625,7 @@ def _by_label(
     """
     if not conditions:
         return {}
-    by_name: dict[Any, list[ActiveCondition]] = {}
+    by_name: dict[tuple[str, ...], list[ActiveCondition]] = {}
     for condition in conditions:
         by_name.setdefault(name_of(condition), []).append(condition)
     queues = {condition.queue for condition in conditions}
@@ -687,7 +689,7 @@ def _connections(view: BrokerView, client: str) -> list[ClientConnection]:
     ]
 
 
-def _rows_of(table: Table[Any], client: str) -> list[int]:
+def _rows_of(table: Table[ProducerSeries | ConnectionSeries], client: str) -> list[int]:
     """Positions of the rows of the client."""
     return [i for i, row in enumerate(table.index) if row.client == client]
 

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from msgspec.structs import replace
@@ -312,7 +312,7 @@ def known_address(
     return _known(view, concerning, failing, rows)
 
 
-def _is_on(address: str, index: Index[Any]) -> Mask:
+def _is_on(address: str, index: Index[QueueRow] | Index[QueueSeries]) -> Mask:
     """(rows,) True for the queues of the address; where it is empty, for all queues that are judged."""
 
     def is_chosen(row: QueueRow | QueueSeries) -> bool:
@@ -584,7 +584,7 @@ def known_client(view: BrokerView, client: str, failing: Failing | None) -> Know
 # --- what they share
 
 
-def _facts(table: Table[Any], names: Sequence[str], i: int) -> Iterator[Fact]:
+def _facts(table: Table[object], names: Sequence[str], i: int) -> Iterator[Fact]:
     """The numbers of a row that are known."""
     for name in names:
         value = table[name][i] if name in table else np.nan

@@ -8,7 +8,7 @@ The answers of the last 64 polls are the bits of one whole number for each row, 
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +36,9 @@ class Bits64(RowState):
     so: Bits = column(0, dtype=np.uint64, lines=1, saved=False)
     """(answers, rows) Whether the answer was yes."""
 
-    def push(self, index: Index[Any], seen: Mask, answers: NDArray[np.bool_]) -> Self:
+    def push(
+        self, index: Index[object], seen: Mask, answers: NDArray[np.bool_]
+    ) -> Self:
         """Return the answers with those of one more poll.
 
         Args:

@@ -10,9 +10,8 @@ which older ones count less. A row is *dormant* while its client or queue is not
 so that only those that have get a *slot*, a place for a histogram.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,13 +76,13 @@ class LearnedTimeout(RowState):
     """(slots, bins) Histograms of the rows that have learned something, as most clients of a large broker are idle. The
     last bins, which are 0 in all, are left out.
     """
-    dormant: dict[Any, "Learned"] = unindexed(dict)
+    dormant: dict[Hashable, "Learned"] = unindexed(dict)
     """Things that are not there now, by their row: a client that reconnects is the same."""
     capacity: int = unindexed(int)
     """How many of them are kept at most."""
 
     def advance(
-        self, index: Index[Any], *, renumbered: bool = False
+        self, index: Index[object], *, renumbered: bool = False
     ) -> "LearnedTimeout":
         """Return the state by the rows of `index`; a new row has learned nothing, unless it was there before.
 
@@ -119,7 +118,9 @@ class LearnedTimeout(RowState):
             capacity=capacity,
         )
 
-    def _departed(self, index: Index[Any], *, renumbered: bool) -> dict[Any, "Learned"]:
+    def _departed(
+        self, index: Index[object], *, renumbered: bool
+    ) -> dict[Hashable, "Learned"]:
         """Return what was learned about rows that are not in `index`, if it makes another timeout than the cold one.
 
         Other rows are not worth keeping, as many names never return. Where rows are only renumbered all are kept.
@@ -316,7 +317,7 @@ class LearnedTimeout(RowState):
 
 
 def take_returned(
-    dormant: dict[Any, Learned], index: Index[Any], new_rows: Positions
+    dormant: dict[Hashable, Learned], index: Index[object], new_rows: Positions
 ) -> dict[int, Learned]:
     """Return what is known about the new rows of `index`, by their positions; it is removed from `dormant`."""
     returned = {}
@@ -327,7 +328,7 @@ def take_returned(
     return returned
 
 
-def forget_oldest(dormant: dict[Any, Learned], capacity: int) -> None:
+def forget_oldest(dormant: dict[Hashable, Learned], capacity: int) -> None:
     """Remove the things that have been gone longest, until `capacity` are left."""
     # A dictionary has them in the order in which they went.
     while len(dormant) > capacity:

@@ -6,13 +6,15 @@ process of the agent leaves what it has seen.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
 from penstock.core.table import Column, Index, Keys, Positions
 from penstock.core.windows import reindex
-from penstock.series.labels import HIDDEN, Grouping
+from penstock.series.labels import HIDDEN, ClientSeries, Grouping, QueueSeries
+
+JudgedT = TypeVar("JudgedT", QueueSeries, ClientSeries)
 
 POLLS = 3
 """A thing seen at fewer polls is not judged: two must agree, and a change needs one before."""
@@ -37,7 +39,7 @@ class SeenBefore:
     keys: Keys = field(default_factory=lambda: np.empty(0, np.int64))
     polls: Mapping[Name, int] = field(default_factory=dict)
 
-    def polls_by_series(self, groups: Grouping[Any]) -> Positions:
+    def polls_by_series(self, groups: Grouping[JudgedT]) -> Positions:
         """(series,) At how many polls each had been seen: POLLS at most, 0 where it is new.
 
         A series was seen if one of its queues or consumers was; those that were seen at few polls are in `polls`.
@@ -55,7 +57,7 @@ class SeenBefore:
         return polls
 
 
-def name_of(series: Any) -> Name:
+def name_of(series: QueueSeries | ClientSeries) -> Name:
     """Return the name of a queue's or a client's series, without the broker."""
     client = getattr(series, "client", None)
     if client is None:
@@ -75,13 +77,13 @@ class SeenPolls:
         before: What an earlier process had seen; only until the first poll.
     """
 
-    index: Index[Any] = field(default_factory=Index.empty)
+    index: Index[QueueSeries] | Index[ClientSeries] = field(default_factory=Index.empty)
     keys: Keys = field(default_factory=lambda: np.empty(0, np.int64))
     polls: Positions = field(default_factory=lambda: np.empty(0, np.intp))
     since: Column = field(default_factory=lambda: np.empty(0))
     before: SeenBefore | None = None
 
-    def advance(self, groups: Grouping[Any], now: float) -> "SeenPolls":
+    def advance(self, groups: Grouping[JudgedT], now: float) -> "SeenPolls":
         """Return the state after a poll that was judged at `now`, by the broker's clock.
 
         Only rows that were seen at fewer than POLLS polls are counted: all others are known, and need no number.
@@ -104,7 +106,7 @@ class SeenPolls:
             since=since,
         )
 
-    def _polls_before(self, groups: Grouping[Any], fresh: Keys) -> Positions:
+    def _polls_before(self, groups: Grouping[JudgedT], fresh: Keys) -> Positions:
         """(fresh,) At how many polls an earlier process had seen the rows with these keys; 0 where there was none."""
         if self.before is None:
             return np.zeros(len(fresh), np.intp)
@@ -153,7 +155,7 @@ class WarmUp:
     clients: SeenPolls = field(default_factory=SeenPolls)
 
     def advance(
-        self, now: float, queues: Grouping[Any], clients: Grouping[Any]
+        self, now: float, queues: Grouping[QueueSeries], clients: Grouping[ClientSeries]
     ) -> "WarmUp":
         """Return the state after a poll that was judged at `now`, by the broker's clock.
 

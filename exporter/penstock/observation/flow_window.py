@@ -8,7 +8,6 @@ delivered at a pause: the first portion is the limit itself, all later ones are 
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +37,7 @@ class WindowEstimate(RowState):
     """The most messages buffered while paused."""
 
     def advance(
-        self, index: Index[Any], delivered: Column, buffered: Column, paused: Mask
+        self, index: Index[object], delivered: Column, buffered: Column, paused: Mask
     ) -> "WindowEstimate":
         """Return the estimate after a poll.
 

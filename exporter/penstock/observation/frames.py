@@ -181,7 +181,7 @@ class Consumers(ConsumerColumns[ConsumerRow]):
     def __init__(
         self,
         index: Index[ConsumerRow],
-        columns: Mapping[str, Any],
+        columns: Mapping[str, NDArray[np.generic]],
         *,
         queue: Positions,
         client: Positions,
@@ -233,7 +233,7 @@ class Producers(ProducerColumns[ProducerRow]):
     def __init__(
         self,
         index: Index[ProducerRow],
-        columns: Mapping[str, Any],
+        columns: Mapping[str, NDArray[np.generic]],
         *,
         connection: Keys,
     ) -> None:

@@ -9,7 +9,7 @@ The arrival history keeps at some past polls, its *points*, how many messages ha
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,7 +88,7 @@ class Arrivals:
         points: For each stamp before the last one the queues that got messages by the next stamp.
     """
 
-    index: Index[Any] = field(default_factory=Index.empty)
+    index: Index[QueueRow] = field(default_factory=Index.empty)
     stamps: Column = field(default_factory=lambda: np.empty(0))
     last: Column = field(default_factory=lambda: np.empty(0))
     points: tuple[Point, ...] = ()

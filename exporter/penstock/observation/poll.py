@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.core.table import Column, Index, Mask, Table
 from penstock.core.windows import Window
@@ -272,6 +273,6 @@ def connection_frame(poll: RuleInputs) -> Connections:
     return Connections(connections.index, connections.columns)
 
 
-def sent(table: Table[Any] | None) -> dict[str, Any]:
+def sent(table: Table[object] | None) -> dict[str, NDArray[np.generic]]:
     """Return the columns that the broker sent for things of one kind, by name; none where it was not asked."""
     return {} if table is None else dict(table.columns)

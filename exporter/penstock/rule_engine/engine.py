@@ -43,7 +43,7 @@ class Debounce:
         last: When an event last happened.
     """
 
-    index: Index[Any] = field(default_factory=Index.empty)
+    index: Index[object] = field(default_factory=Index.empty)
     at: Positions = field(default_factory=lambda: np.empty(0, np.intp))
     run: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     on: Mask = field(default_factory=lambda: np.empty(0, np.bool_))
@@ -52,7 +52,7 @@ class Debounce:
     left_at: Column = field(default_factory=lambda: np.empty(0))
     last: Column = field(default_factory=lambda: np.empty(0))
 
-    def advance(self, index: Index[Any]) -> "Debounce":
+    def advance(self, index: Index[object]) -> "Debounce":
         """Return the condition with its positions in another index; rows that this index lacks are forgotten."""
         if index is self.index:
             return self
@@ -61,7 +61,7 @@ class Debounce:
         return self._only(remaining, index, positions[remaining])
 
     def _only(
-        self, rows: Positions | Mask, index: Index[Any], positions: Positions
+        self, rows: Positions | Mask, index: Index[object], positions: Positions
     ) -> "Debounce":
         """Return the condition with only some of its rows, whose positions in `index` are `positions`."""
         columns = [getattr(self, name)[rows] for name in COLUMNS]
@@ -211,7 +211,9 @@ THE_BROKER: Index[None] = Index.of([None])
 """The one row of a broker's conditions."""
 
 
-def rows_of(scope: Scope, queues: Index[Any], consumers: Index[Any]) -> Index[Any]:
+def rows_of(
+    scope: Scope, queues: Index[object], consumers: Index[object]
+) -> Index[object]:
     """Return the rows that a condition of this scope may have."""
     rows = {Scope.BROKER: THE_BROKER, Scope.QUEUE: queues, Scope.CLIENT: consumers}
     return rows[scope]

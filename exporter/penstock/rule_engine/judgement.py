@@ -7,7 +7,7 @@ is *glanced* at where only the account is advanced, between two polls that are j
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -48,10 +48,12 @@ from penstock.rule_engine.engine import Debounce, advance_conditions, blockers
 from penstock.rule_engine.reports import active_conditions
 from penstock.rule_engine.shown_since import ShownSince
 from penstock.series.clock import Clock
-from penstock.series.labels import CLIENT, QUEUE, Grouping, QueueSeries
+from penstock.series.labels import CLIENT, QUEUE, ClientSeries, Grouping, QueueSeries
 from penstock.series.queues import TARGETS
 from penstock.settings.calendar import Calendar
 from penstock.settings.constants import Constants
+
+SilencedT = TypeVar("SilencedT", QueueSeries, ClientSeries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,7 @@ class Judgement:
             warm_up=WarmUp(self.warm_up.stamps),
         )
 
-    def held_unsettled_since(self, consumers: Index[Any]) -> Column:
+    def held_unsettled_since(self, consumers: Index[object]) -> Column:
         """(consumers,) Since when each has buffered messages and settled none, by the broker's clock; else NaN."""
         unacked = self.unacked
         return reindex(consumers, unacked.index, unacked.unacked_since, np.nan)
@@ -533,7 +535,7 @@ def with_silence(
     )
 
 
-def silenced(index: Index[Any]) -> Iterable[Any]:
+def silenced(index: Index[SilencedT]) -> Iterable[SilencedT]:
     """Return the series that a rule silences."""
     is_silenced = index.column("silence", lambda series: bool(series.said.silence)) > 0
     return index.rows[is_silenced]

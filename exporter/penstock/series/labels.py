@@ -184,7 +184,7 @@ class Grouping(Generic[SeriesT]):
 
     def advance(
         self,
-        source: Index[Any],
+        source: Index[object],
         label: Callable[[list[int]], Sequence[SeriesT | None]],
         context: Keys | None = None,
     ) -> "Grouping[SeriesT]":
@@ -227,7 +227,7 @@ class Grouping(Generic[SeriesT]):
             book=self.book,
         )
 
-    def _rows_to_label(self, source: Index[Any], context: Keys) -> NDArray[np.bool_]:
+    def _rows_to_label(self, source: Index[object], context: Keys) -> NDArray[np.bool_]:
         """(rows of `source`,) Whether the row is new, or its text or context has changed."""
         was_there = np.ones(len(self.source), np.bool_)
         is_known = source.carry(self.source, was_there, fill=False)

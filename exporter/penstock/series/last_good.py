@@ -6,10 +6,10 @@ next; in between, the last values it read are better than none.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
+from penstock.core.state import with_fields
 from penstock.core.table import Table
 from penstock.model import Role, Snapshot
 
@@ -118,8 +118,8 @@ def with_columns(
 
     A row that is new has NaN.
     """
-    now: Table[Any] | None = getattr(snapshot, table)
-    last: Table[Any] | None = getattr(before, table)
+    now: Table[object] | None = getattr(snapshot, table)
+    last: Table[object] | None = getattr(before, table)
     if now is None or last is None:
         return snapshot
     added = {
@@ -127,5 +127,5 @@ def with_columns(
         for name in columns
         if name in last and name not in now
     }
-    changes: dict[str, Any] = {table: Table(now.index, {**now.columns, **added})}
-    return replace(snapshot, **changes)
+    filled_up = Table(now.index, {**now.columns, **added})
+    return with_fields(snapshot, {table: filled_up})

@@ -56,7 +56,7 @@ class Totals(Generic[SeriesT]):
         unlisted: Rows that are not listed now, with their last counters: one listing may lack rows that the next has.
     """
 
-    source: Index[object] = field(default_factory=Index.empty)
+    source: Index[Any] = field(default_factory=Index.empty)
     last: Matrix | None = None
     index: Index[SeriesT] = field(default_factory=Index.empty)
     sums: Matrix | None = None
@@ -104,7 +104,7 @@ class Totals(Generic[SeriesT]):
         last = np.where(np.isnan(now), before, now)
         return Totals(source, last, index, sums, dormant, capacity, unlisted)
 
-    def _with_unlisted(self, source: Index[Any], before: Matrix) -> GoneRows:
+    def _with_unlisted(self, source: Index[object], before: Matrix) -> GoneRows:
         """Return the rows that `source` lacks now, with their last counters.
 
         For rows that it lists again, their last counters are written into `before`: they go on from there.
@@ -118,7 +118,7 @@ class Totals(Generic[SeriesT]):
             before[:, rows] = self.unlisted.values[:, remembered]
         return self.unlisted.after(self.source, source, self.last)
 
-    def _last_counters(self, source: Index[Any], counters: int) -> Matrix:
+    def _last_counters(self, source: Index[object], counters: int) -> Matrix:
         """(counters, rows of `source`) The counters at the last poll; NaN for new rows. A copy, to write to."""
         if self.last is None:
             return np.full((counters, len(source)), np.nan)

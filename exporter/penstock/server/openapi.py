@@ -11,6 +11,7 @@ from penstock.server.parameters import Given, Parameter
 from penstock.server.view import AgentView
 
 Schema = dict[str, Any]
+"""JSON Schema, or a part of it."""
 
 
 class Route:

@@ -31,7 +31,7 @@ def knows(path: Path, url: str) -> bool:
     return text is not None and url in _names(_parsed(text, path))
 
 
-def entry(path: Path, broker: dict[str, Any]) -> FileChange:
+def entry(path: Path, broker: dict[str, object]) -> FileChange:
     """Return the change that adds the broker to the configuration; none where a broker has its URL already.
 
     The item is inserted into the text: comments would be lost if all were written again. Where the result is not the
@@ -66,7 +66,7 @@ def entry(path: Path, broker: dict[str, Any]) -> FileChange:
     return FileChange(path, new_text)
 
 
-def _names(config: dict[str, Any]) -> dict[Any, Any]:
+def _names(config: dict[str, Any]) -> dict[object, object]:
     """Return the name of each broker by its URL."""
     brokers = config.get("brokers") or []
     return {

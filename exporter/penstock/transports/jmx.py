@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 from urllib.parse import urlsplit
 
 import msgspec
@@ -127,7 +127,7 @@ class Helper:
         """Process id, None once it has ended."""
         return self._process.pid if self._process.returncode is None else None
 
-    async def ask(self, command: Mapping[str, Any]) -> tuple[AnswerKind, bytes]:
+    async def ask(self, command: Mapping[str, object]) -> tuple[AnswerKind, bytes]:
         """The answer to one command; Ended when the program is gone. Cancelled, it is of no more use: kill it."""
         stdin = self._process.stdin
         stdout = self._process.stdout

@@ -7,7 +7,8 @@ import time
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from ssl import SSLContext
+from typing import NotRequired, TypedDict
 
 import aiohttp
 import msgspec
@@ -17,6 +18,22 @@ from penstock.core.errors import BadAnswer, Refused, SourceError, Unreachable
 from penstock.transports.http_errors import reason
 from penstock.transports.tls import RenewedContext, TlsFiles
 from penstock.transports.transport import Answer, Request, Target, check_size
+
+
+class PostOptions(TypedDict):
+    """The options of a request, as aiohttp takes them."""
+
+    allow_redirects: bool
+    ssl: NotRequired[SSLContext]
+    server_hostname: NotRequired[str | None]
+
+
+class ConnectionOptions(TypedDict, total=False):
+    """The options that decide how long connections stay open, as aiohttp takes them; seconds."""
+
+    keepalive_timeout: float
+    force_close: bool
+
 
 DNS_SECONDS = 1
 """For how long a broker's address is remembered: a name that moved is followed at the next poll."""
@@ -69,7 +86,7 @@ class JolokiaTransport:
         """Send a body and return the answer. Raises SourceError."""
         began = time.monotonic()
         wall = time.time()
-        how: Any = {"allow_redirects": False}
+        how: PostOptions = {"allow_redirects": False}
         if self._tls is not None:
             how["ssl"] = self._tls.context
             how["server_hostname"] = (
@@ -123,7 +140,7 @@ class JolokiaTransport:
     def _open(self) -> aiohttp.ClientSession:
         """Return the HTTP session, which is opened with the first request."""
         if self._session is None:
-            lasting: Any = (
+            lasting: ConnectionOptions = (
                 {"keepalive_timeout": 75}
                 if self._target.reuse_connections
                 else {"force_close": True}

@@ -140,7 +140,7 @@ class Place:
     text: str = ""
     sort: str = WORST
 
-    def query(self) -> dict[str, Any]:
+    def query(self) -> dict[str, str | int]:
         """Return the parameters of the API that ask for the rows of this place."""
         names = ("broker", "address", "queue", "client", "text", "sort")
         return {name: getattr(self, name) for name in names} | {"limit": MOST_ROWS}
@@ -616,11 +616,11 @@ class Top(App[None]):
 
 def values_by_row(
     look: Look, place: Place
-) -> dict[Hashable, tuple[float, Mapping[str, Any]]]:
+) -> dict[Hashable, tuple[float, Mapping[str, object]]]:
     """Return by key of each row when its broker was polled, and the values that sparklines and rates need."""
     level = place.level
     stamps = look.stamps()
-    values: dict[Hashable, tuple[float, Mapping[str, Any]]] = {}
+    values: dict[Hashable, tuple[float, Mapping[str, object]]] = {}
     for row in look.rows:
         numbers = level.numbers(row)
         broker = row.name if isinstance(row, BrokerState) else row.broker

@@ -11,7 +11,6 @@ import shutil
 import sys
 import unicodedata
 from collections.abc import Iterator
-from typing import Any
 
 import click
 import msgspec
@@ -45,7 +44,7 @@ def say(*lines: str, err: bool = False) -> None:
             _write(part)
 
 
-def say_json(value: Any, *, indent: int | None = 2) -> None:
+def say_json(value: object, *, indent: int | None = 2) -> None:
     """Write a value as JSON; characters that are not visible are written as escapes of JSON.
 
     indent: of nested values, in columns; None: all in one line.

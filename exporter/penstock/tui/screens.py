@@ -287,10 +287,10 @@ def _notes(seen: CellContext[BrokerState]) -> str:
 class Level:
     name: str
     columns: Sequence[Column]
-    key: Callable[[Any], Hashable]
+    key: Callable[[Row], Hashable]
     counted: Sequence[str]
 
-    def numbers(self, row: Row) -> Mapping[str, Any]:
+    def numbers(self, row: Row) -> Mapping[str, object]:
         """Return the values that sparklines and rates are made of."""
         if isinstance(row, BrokerState):
             return row.numbers

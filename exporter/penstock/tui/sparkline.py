@@ -4,7 +4,6 @@ import math
 from collections import deque
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 BARS = "▁▂▃▄▅▆▇█"
 LEAST = 8.0
@@ -25,7 +24,7 @@ class RecentValues:
     _points: dict[Hashable, deque[Point]] = field(default_factory=dict)
     _missed: dict[Hashable, int] = field(default_factory=dict)
 
-    def note(self, rows: Mapping[Hashable, tuple[float, Mapping[str, Any]]]) -> None:
+    def note(self, rows: Mapping[Hashable, tuple[float, Mapping[str, object]]]) -> None:
         """Remember the values of the rows; the same poll is remembered once.
 
         rows: By key, when its broker was polled, and its values.
@@ -60,7 +59,7 @@ class RecentValues:
         return change / (now - before) if change >= 0 else None
 
 
-def numbers_in(values: Mapping[str, Any]) -> dict[str, float]:
+def numbers_in(values: Mapping[str, object]) -> dict[str, float]:
     """Return the values that are numbers."""
     return {
         name: float(value)

@@ -1,17 +1,28 @@
 """Text for a screen that rich draws. Nothing in it is markup, and what it shows is visible (`core.visible`)."""
 
 from collections.abc import Iterable
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypedDict, Unpack
 
 from rich.table import Table
 from rich.text import Text  # noqa: TID251 - here it is made safe
 
 from penstock.core.visible import visible
 
+if TYPE_CHECKING:
+    from rich.console import OverflowMethod
+
+
+class Layout(TypedDict, total=False):
+    """The options of a line that decide how it fits into its place, as rich takes them."""
+
+    no_wrap: bool
+    overflow: "OverflowMethod"
+
+
 Line: TypeAlias = Text
 
 
-def styled(text: str, style: str = "", **layout: Any) -> Line:
+def styled(text: str, style: str = "", **layout: Unpack[Layout]) -> Line:
     """Return a text as one line. layout: `no_wrap`, `overflow` … as rich has them."""
     return Text(visible(text), style, **layout)
 

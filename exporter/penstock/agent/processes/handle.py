@@ -56,7 +56,7 @@ class WorkerProcess:
         self._journal = journal
         self._received: dict[str, Published] = {}
         """What the process sent; it does not know what is shown once it has ended."""
-        self._waiting: dict[int, Future[Any]] = {}
+        self._waiting: dict[int, Future[object]] = {}
         self._numbers = count()
         self._sending = threading.Lock()
         self._stopping = threading.Event()
@@ -68,13 +68,13 @@ class WorkerProcess:
     def ask(
         self,
         question: str,
-        *given: Any,
+        *given: object,
         seconds: float = 0.0,
-        named: Mapping[str, Any] | None = None,
+        named: Mapping[str, object] | None = None,
     ) -> Any:
         """Raises Busy: there is no answer in time; or what the worker raised."""
         number = next(self._numbers)
-        future = Future[Any]()
+        future = Future[object]()
         self._waiting[number] = future
         try:
             if not self._sending.acquire(timeout=seconds or ANSWER_SECONDS):

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 from penstock.agent.checkpoint import Checkpoint
 from penstock.agent.history import PUBLISHED
@@ -85,8 +84,8 @@ class WorkerAgent(Agent):
             os._exit(1)  # what no kill may take back is in the state database
 
     def _answered(
-        self, question: str, arguments: Sequence[Any], named: Mapping[str, Any]
-    ) -> Any:
+        self, question: str, arguments: Sequence[object], named: Mapping[str, object]
+    ) -> object:
         if question in ("give", "stop"):
             return asyncio.run_coroutine_threadsafe(
                 getattr(self, question)(*arguments), self._loop

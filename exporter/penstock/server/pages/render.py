@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import resources
-from typing import Any
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -122,7 +121,7 @@ def _environment() -> Environment:
     return made
 
 
-def page(template: str, context: Mapping[str, Any]) -> bytes:
+def page(template: str, context: Mapping[str, object]) -> bytes:
     """A page in UTF-8; what UTF-8 cannot hold becomes a question mark."""
     return (
         _environment()

@@ -1,7 +1,6 @@
 """The contents of each page: look-ups in the agent."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from penstock.assessment.object_state import OF_SEVERITY, ObjectState, worst_of
 from penstock.insight.answers import BrokerState, Knowledge, Recent
@@ -43,7 +42,7 @@ CALM = {
 POINTS = 240
 """Values from which a line in a table is drawn: the whole hour."""
 
-Context = dict[str, Any]
+Context = dict[str, object]
 """What a template shows."""
 Page = tuple[str, Context]
 """The name of a template, and what it shows."""
