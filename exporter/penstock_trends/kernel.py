@@ -266,7 +266,7 @@ def paces(rows: Columns) -> dict[str, Column]:
     is_busy = has_deep_backlog(rows, consumers)[polls.before] & is_step
     settled = settled_messages(rows, polls) * is_step
     spent = np.nan_to_num(consumers * polls.length)
-    window = Window(
+    window = KernelWindow(
         polls,
         polls.window_begin(SECONDS, same_consumers_since(rows, polls)),
     )
@@ -332,7 +332,7 @@ class PollSteps:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class KernelWindow:
     """For each row the span of polls up to it, over which its pace is measured.
 
     Attributes:
@@ -398,7 +398,7 @@ def same_consumers_since(rows: Columns, polls: PollSteps) -> Rows:
 
 
 def service_seconds(
-    window: Window, settled: Column, spent: Column, is_busy: Mask
+    window: KernelWindow, settled: Column, spent: Column, is_busy: Mask
 ) -> Column:
     """(rows,) Seconds that a consumer takes for a message, over the busy steps of the window.
 
@@ -418,7 +418,7 @@ def service_seconds(
     return np.where(is_known, ratio(used, served), np.nan)
 
 
-def pace_of_consumer(window: Window, settled: Column, spent: Column) -> Column:
+def pace_of_consumer(window: KernelWindow, settled: Column, spent: Column) -> Column:
     """(rows,) Messages a second and consumer; NaN where too few are known. settled, spent: see `service_seconds`."""
     messages = window.total(settled)
     seconds = window.total(spent)

@@ -14,7 +14,7 @@ import pytest
 from brokers import toy
 from brokers.server import Toy
 from penstock.brokers import cadence, engine
-from penstock.brokers.registry import KINDS, Kind
+from penstock.brokers.registry import KINDS, RegisteredKind
 from penstock.core.errors import Refused
 from penstock.model import Snapshot
 from penstock.transports.recording import RecordedCall, RecordingTransport
@@ -45,7 +45,7 @@ class Subject:
     restart: from then on the answers are those of a process that began later.
     """
 
-    kind: Kind
+    kind: RegisteredKind
     respond: Callable[[Request], Response]
     what: Callable[[Request], str]
     about: str

@@ -8,7 +8,7 @@ import numpy as np
 from penstock import model
 from penstock.brokers.cadence import Aged, read_each
 from penstock.brokers.engine import BrokerReader, Poll, unreadable
-from penstock.brokers.registry import Kind
+from penstock.brokers.registry import RegisteredKind
 from penstock.brokers.replies import Decoder, Replies, Reply
 from penstock.brokers.rows import RowT, columns, integers, present
 from penstock.brokers.tables import TableBuilder
@@ -180,4 +180,6 @@ class ToyReader(BrokerReader[Reply]):
         )[0]
 
 
-KIND = Kind(about=ABOUT, reader=ToyReader, hint=Hint(path="the toy serves it at /toy"))
+KIND = RegisteredKind(
+    about=ABOUT, reader=ToyReader, hint=Hint(path="the toy serves it at /toy")
+)

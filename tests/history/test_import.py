@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from e2e.agent import Agent
 from history.test_agent import RECORDING
 from penstock.cli import main
-from penstock.history.backfill import Lives, PrometheusError
 from penstock.history.backfill import Prometheus as Source
+from penstock.history.backfill import PrometheusError, SeriesLives
 from penstock.history.compact import read
 from penstock.history.listing import days
 from penstock.history.schema import ROW_TYPES
@@ -175,7 +175,7 @@ def total(store: Store) -> dict[int, float]:
 
 
 def test_counters_that_fall_begin_a_life(tmp_path: Path) -> None:
-    lives = Lives()
+    lives = SeriesLives()
     name = ("b", "a", "q")
     seen = [
         lives.of(name, at, {"added": added})

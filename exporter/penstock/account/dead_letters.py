@@ -160,7 +160,7 @@ class Parts(NamedTuple):
     booked: Booked
 
 
-class Arrivals(NamedTuple):
+class LetterArrivals(NamedTuple):
     """What happened to each dead-letter address since it was last booked.
 
     Attributes:
@@ -172,7 +172,7 @@ class Arrivals(NamedTuple):
     rose: Column
 
     @classmethod
-    def since(cls, booked: Booked, visits: Visits, killed: Column) -> "Arrivals":
+    def since(cls, booked: Booked, visits: Visits, killed: Column) -> "LetterArrivals":
         """Return the arrivals since `booked`; not known where the counter of an address began again."""
         from_others = visits.others - booked.others
         rose = visits.arrived - booked.arrived - from_others
@@ -210,7 +210,7 @@ def split(
         arrived=np.where(visits.new, 0.0, booked.arrived),
         others=np.where(visits.new, 0.0, booked.others),
     )
-    arrivals = Arrivals.since(booked, visits, sum_by(targets, grew, len(rests)))
+    arrivals = LetterArrivals.since(booked, visits, sum_by(targets, grew, len(rests)))
     is_closed = arrivals.are_all_dead | rests | np.isnan(arrivals.rose)
     booked = replace(booked, fed=booked.fed | arrivals.are_too_many)
     dead = least_dead(grew, targets, arrivals, booked.fed)
@@ -227,7 +227,7 @@ def split(
 
 
 def least_dead(
-    grew: Column, targets: Positions, arrivals: Arrivals, fed: Mask
+    grew: Column, targets: Positions, arrivals: LetterArrivals, fed: Mask
 ) -> Column:
     """(queues,) Dead letters at least: what arrived, less what other queues of the address killed.
 
@@ -242,7 +242,7 @@ def least_dead(
     return np.where(targets < 0, 0.0, np.fmax(least, 0.0))
 
 
-def least_purged(grew: Column, targets: Positions, arrivals: Arrivals) -> Column:
+def least_purged(grew: Column, targets: Positions, arrivals: LetterArrivals) -> Column:
     """(queues,) Purged messages at least: those of the queue that exceed all arrivals at its dead-letter address."""
     most_dead = np.clip(arrivals.rose, 0.0, arrivals.killed)
     most_dead = np.append(most_dead, np.nan)[targets]

@@ -52,7 +52,7 @@ NEARLY_FULL = 0.9
 """Of a destination's limit, from which on it may have been full between two polls."""
 
 
-class Polled(NamedTuple):
+class OpenmqPoll(NamedTuple):
     """The destinations of one poll."""
 
     queues: DestinationPoll
@@ -103,7 +103,7 @@ class OpenmqAccount:
             return self
         is_whole = not in_part(snapshot.observation)
         watched = self.watched and is_whole and not facts.restarted
-        polled = Polled(
+        polled = OpenmqPoll(
             polled_queues(facts, reported, snapshot),
             *polled_topics(addresses, self.topics.index),
         )
@@ -117,7 +117,7 @@ class OpenmqAccount:
         window = account.window_after(facts, is_known, constants)
         return replace(account, window=window, watched=True)
 
-    def _with_returned(self, polled: "Polled", now: float) -> "OpenmqAccount":
+    def _with_returned(self, polled: "OpenmqPoll", now: float) -> "OpenmqAccount":
         """Return the account with the books of destinations that are listed again."""
         queues, unlisted = with_returned(
             self.queues,
@@ -140,7 +140,7 @@ class OpenmqAccount:
         )
 
     def counted(
-        self, polled: "Polled", facts: Facts, *, watched: bool
+        self, polled: "OpenmqPoll", facts: Facts, *, watched: bool
     ) -> "OpenmqAccount":
         """Return the account with the counters of this poll."""
         queues = self.queues.counted(
@@ -158,7 +158,7 @@ class OpenmqAccount:
         return replace(self, queues=queues, topics=topics)
 
     def with_sent(
-        self, polled: "Polled", snapshot: Snapshot, *, watched: bool
+        self, polled: "OpenmqPoll", snapshot: Snapshot, *, watched: bool
     ) -> "OpenmqAccount":
         """Return the account with what producers sent to topics, if they were read."""
         addresses = snapshot.addresses
@@ -178,7 +178,7 @@ class OpenmqAccount:
         topics = self.topics.with_sent(sent_to_topics, left, watched=watched)
         return replace(self, topics=topics, sent=sent)
 
-    def _hidden_after(self, polled: "Polled", *, is_whole: bool) -> int:
+    def _hidden_after(self, polled: "OpenmqPoll", *, is_whole: bool) -> int:
         """Return for how many polls dead letters may be from destinations that are not listed.
 
         One with messages is gone, or a budget hides some: its letters may arrive as long as X rests on polls before.
@@ -190,7 +190,7 @@ class OpenmqAccount:
         return max(self.hidden - 1, 0)
 
     def with_reasons(
-        self, polled: "Polled", facts: Facts, snapshot: Snapshot
+        self, polled: "OpenmqPoll", facts: Facts, snapshot: Snapshot
     ) -> "OpenmqAccount":
         """Return the account with the reasons for which messages left at this poll.
 
@@ -214,7 +214,7 @@ class OpenmqAccount:
 
     def _dead_letters(
         self,
-        polled: "Polled",
+        polled: "OpenmqPoll",
         letters: float,
         arrivals: DeadLetterArrivals,
         share_apart: float,
@@ -233,7 +233,7 @@ class OpenmqAccount:
             share_late=share_apart if buffers_are_a_source else 0.0,
         )
 
-    def _sources(self, polled: "Polled") -> "Letters":
+    def _sources(self, polled: "OpenmqPoll") -> "Letters":
         """Return how many dead letters all destinations sent."""
         queues = self.queues.sources(polled.queues)
         topics = self.topics.sources(polled.topics)

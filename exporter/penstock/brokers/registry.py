@@ -14,7 +14,7 @@ from penstock.transports.transport import Hint, Reader, Transport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class RegisteredKind:
     """A kind of broker. about: its name, and the facts that rules need. reader: makes its reader over a transport.
     hint: the advice when it refuses. reuse_connections: over HTTP. port_mapper: it has OpenMQ's, which URLs may name
     (mq://HOST:PORT). checks_origin: its console refuses a call without the header Origin.
@@ -32,29 +32,29 @@ _HINTS = {
     name: Hint(**texts["hint"])
     for name, texts in read_toml("penstock.brokers", "texts.toml").items()
 }
-ARTEMIS = Kind(
+ARTEMIS = RegisteredKind(
     about=BrokerKind.ARTEMIS,
     reader=ArtemisReader,
     hint=_HINTS["artemis"],
     checks_origin=True,
 )
-OPENMQ = Kind(
+OPENMQ = RegisteredKind(
     about=BrokerKind.OPENMQ,
     reader=OpenMQReader,
     hint=_HINTS["openmq"],
     reuse_connections=False,  # the JVM agent's web server answers 40 ms later on a connection that is kept
     port_mapper=True,
 )
-CLASSIC = Kind(
+CLASSIC = RegisteredKind(
     about=BrokerKind.CLASSIC,
     reader=ClassicReader,
     hint=_HINTS["classic"],
     checks_origin=True,
 )
-KINDS: dict[str, Kind] = {}
+KINDS: dict[str, RegisteredKind] = {}
 
 
-def register(kind: Kind) -> None:
+def register(kind: RegisteredKind) -> None:
     KINDS[kind.about.name] = kind
     BROKER_KINDS[kind.about.name] = kind.about
 

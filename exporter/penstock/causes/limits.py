@@ -125,10 +125,12 @@ def refused(case: Case) -> Verdicts:
 
 def room(messages: float, limit: float) -> str:
     """Say how many messages there are, and the limit where there is one."""
-    how_many = "an unknown number of" if np.isnan(messages) else f"{messages:,.0f}"
-    has_limit = not np.isnan(limit) and not isinf(limit)
-    of_limit = f", its limit is {limit:,.0f}" if has_limit else ""
-    return f"{how_many} messages{of_limit}"
+    text = f"{messages:,.0f} messages"
+    if np.isnan(messages):
+        text = "an unknown number of messages"
+    if np.isnan(limit) or isinf(limit):
+        return text
+    return f"{text}, its limit is {limit:,.0f}"
 
 
 class DestinationRoom:

@@ -187,7 +187,7 @@ Rows = dict[Name, dict[float, dict[str, float]]]
 
 
 @dataclass(slots=True)
-class Lives:
+class SeriesLives:
     """The last values of each series' counters, and the life they are in; carried from hour to hour."""
 
     last: dict[Name, dict[str, float]] = field(default_factory=dict)
@@ -228,7 +228,7 @@ def backfill(
 ) -> Imported:
     """All hours from `begin` to `end` (seconds since 1970). broker: its name without a label. Raises PenstockError."""
     file = f"import-{zlib.crc32(f'{source.url} {source.match} {broker}'.encode()):08x}.parquet"
-    lives = Lives()
+    lives = SeriesLives()
     rows = 0
     hours = 0
     names: set[Name] = set()
@@ -324,7 +324,7 @@ def with_polls(brokers: Rows, queues: Rows) -> Rows:
     return found
 
 
-def table_of(kind: RowType, found: Rows, lives: Lives) -> pa.Table:
+def table_of(kind: RowType, found: Rows, lives: SeriesLives) -> pa.Table:
     """Rows of a kind; numbers that are not given are null."""
     counts = {one.name for one in kind.schema if one.type == COUNT}
     unknown: dict[str, object] = {

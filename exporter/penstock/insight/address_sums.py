@@ -83,7 +83,7 @@ class AddressSum:
     counts: bool
 
 
-class Bounds(NamedTuple):
+class SumBounds(NamedTuple):
     """Messages, at least and at most."""
 
     least: float
@@ -230,7 +230,7 @@ def facts_of_sum(parts: Sequence[AddressSum]) -> Iterator[Fact]:
         number = total_of(name, parts)
         if name in COUNTED_ON_EACH_BROKER:
             number = max(number - redistributed, 0.0)
-        bounds = Bounds(number, number)
+        bounds = SumBounds(number, number)
         if name in MOVED:
             bounds = _bounds(name, number, parts)
         yield fact_of(name, bounds)
@@ -250,10 +250,10 @@ def fact_on_its_way(parts: Sequence[AddressSum]) -> Fact:
     came_since = sum(
         min(part.on_its_way, _arrived_after(part, parts)) for part in parts
     )
-    return fact_of(ON_ITS_WAY, Bounds(on_its_way - came_since, on_its_way))
+    return fact_of(ON_ITS_WAY, SumBounds(on_its_way - came_since, on_its_way))
 
 
-def fact_of(name: str, bounds: Bounds) -> Fact:
+def fact_of(name: str, bounds: SumBounds) -> Fact:
     """A sum with its bounds; as one number where they are equal."""
     least, most = bounds
     bound = UNSET if most == least else json_number(most) or UNSET
@@ -306,8 +306,8 @@ def knowledge_of_sum(
     )
 
 
-def _bounds(name: str, total: float, parts: Sequence[AddressSum]) -> Bounds:
-    """Bounds of a sum of messages over brokers that were read one after the other.
+def _bounds(name: str, total: float, parts: Sequence[AddressSum]) -> SumBounds:
+    """SumBounds of a sum of messages over brokers that were read one after the other.
 
     Messages that one broker passed on after it was read may count on others that were read later, too. Those that it
     had passed on when it was read may be missing on others that were read before; and those that are still on their way
@@ -331,7 +331,7 @@ def _bounds(name: str, total: float, parts: Sequence[AddressSum]) -> Bounds:
             most += part.left
         if name == "added":
             most += min(part.on_its_way, part.sums.get("redistributed", 0.0))
-    return Bounds(max(least, 0.0), max(most, 0.0))
+    return SumBounds(max(least, 0.0), max(most, 0.0))
 
 
 def _arrived_after(part: AddressSum, parts: Sequence[AddressSum]) -> float:

@@ -217,7 +217,7 @@ NOBODY = Buffers(
 """One place without meaning, to take from where all consumers are new."""
 
 
-class Moves(NamedTuple):
+class BufferMoves(NamedTuple):
     """The followed consumers at one poll, by place.
 
     Attributes:
@@ -252,7 +252,7 @@ def count_poll(rows: Numbers, facts: Facts, consumers: Positions, step: float) -
     return moves.message_left
 
 
-def moves_of(rows: Numbers, facts: Facts, consumers: Positions) -> Moves:
+def moves_of(rows: Numbers, facts: Facts, consumers: Positions) -> BufferMoves:
     """Return what these consumers did since the poll before. rows: their numbers up to then."""
     consumer = facts.consumer
     buffered = consumer.held[consumers].astype(np.float32)
@@ -263,7 +263,7 @@ def moves_of(rows: Numbers, facts: Facts, consumers: Positions) -> Moves:
     is_idle_queue = (facts.d_added == 0) & (facts.ready == 0)
     is_idle = is_idle_queue[consumer.queue[consumers]]
     adds_up = delivered == buffered - rows[HELD]
-    return Moves(
+    return BufferMoves(
         buffered=buffered,
         settled=settled,
         delivers=delivers,
@@ -274,7 +274,7 @@ def moves_of(rows: Numbers, facts: Facts, consumers: Positions) -> Moves:
 
 
 def count_in_window(
-    rows: Numbers, moves: Moves, works: Numbers, seconds: Numbers
+    rows: Numbers, moves: BufferMoves, works: Numbers, seconds: Numbers
 ) -> None:
     """Add the poll to the open windows of the consumers with work.
 
@@ -296,7 +296,7 @@ def count_in_window(
     rows[ELAPSED] += seconds
 
 
-def count_gap(rows: Numbers, moves: Moves, seconds: Numbers) -> None:
+def count_gap(rows: Numbers, moves: BufferMoves, seconds: Numbers) -> None:
     """Add the seconds with work to the gaps between acknowledgements; an acknowledgement ends the gap."""
     rows[GAP] += seconds
     np.maximum(
@@ -308,7 +308,7 @@ def count_gap(rows: Numbers, moves: Moves, seconds: Numbers) -> None:
     rows[GAP] *= ~moves.settles
 
 
-def count_steadiness(rows: Numbers, moves: Moves) -> None:
+def count_steadiness(rows: Numbers, moves: BufferMoves) -> None:
     """Count the polls with deliveries, and those of them with acknowledgements; both are halved when they are many."""
     rows[MOVED] += moves.delivers
     rows[STEADILY] += moves.delivers & moves.settles
@@ -316,7 +316,7 @@ def count_steadiness(rows: Numbers, moves: Moves) -> None:
     rows[POLLS_WITH_DELIVERIES, many] /= 2
 
 
-def count_lull(rows: Numbers, moves: Moves) -> None:
+def count_lull(rows: Numbers, moves: BufferMoves) -> None:
     """Count the polls of the lull; messages that are still buffered in it prove that windows which rise are a leak."""
     buffered = moves.buffered
     is_quiet = moves.rests & ~moves.message_left

@@ -159,7 +159,7 @@ class Consumers(ConsumerColumns[ConsumerRow]):
 
     unacknowledged_since = kept(
         Unit.TIMESTAMP,
-        "Since when it buffers messages and has settled none; NaN while it buffers none.",
+        "Since when it buffers messages and has acknowledged none; NaN while it buffers none.",
     )
     settled_at = kept(Unit.TIMESTAMP, "When it last settled a message; NaN for never.")
     known_since = kept(Unit.TIMESTAMP, "When it was first seen.")

@@ -13,7 +13,7 @@ from penstock.core.errors import PenstockError
 from penstock.core.safe_files import OWNER_ONLY, read_file, replacing
 
 
-class Change(TypedDict):
+class RecordedChange(TypedDict):
     """A file that was changed: its backup, None where it was not there, and the digest of the text that was written."""
 
     backup: str | None
@@ -90,7 +90,7 @@ def apply(changes: Sequence[FileChange], record: Path) -> None:
 
     A backup is made only before the first change of a file: later ones would not have the operator's own text.
     """
-    entries: dict[str, Change] = json.loads(read_text(record) or "{}")
+    entries: dict[str, RecordedChange] = json.loads(read_text(record) or "{}")
     texts = {change.path: change.written() for change in changes}
     for change in changes:
         name = str(change.path)
@@ -111,7 +111,7 @@ def undo(record: Path) -> Iterator[str]:
 
     A file that somebody changed since is left alone, with its backup; PenstockError names these at the end.
     """
-    entries: dict[str, Change] = json.loads(read_text(record) or "{}")
+    entries: dict[str, RecordedChange] = json.loads(read_text(record) or "{}")
     left = {}
     for name, entry in entries.items():
         path = Path(name)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import OverflowMethod
 
 
-class Layout(TypedDict, total=False):
+class LineLayout(TypedDict, total=False):
     """The options of a line that decide how it fits into its place, as rich takes them."""
 
     no_wrap: bool
@@ -22,7 +22,7 @@ class Layout(TypedDict, total=False):
 Line: TypeAlias = Text
 
 
-def styled(text: str, style: str = "", **layout: Unpack[Layout]) -> Line:
+def styled(text: str, style: str = "", **layout: Unpack[LineLayout]) -> Line:
     """Return a text as one line. layout: `no_wrap`, `overflow` … as rich has them."""
     return Text(visible(text), style, **layout)
 

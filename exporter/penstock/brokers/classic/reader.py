@@ -62,7 +62,7 @@ class ClassicReader(BrokerReader[wire.ClassicReply]):
         self._producers_read = Cadence()
         self._links: Links = {}
         self._subscribers: list[tuple[MBeanName, wire.Subscriber]] = []
-        self._sending: tables.Producers | None = None
+        self._sending: tables.ClassicProducers | None = None
         """The producers as last read, which is not at every poll."""
         self._blocked: Mapping[str, float] | None = None
 

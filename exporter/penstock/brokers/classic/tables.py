@@ -215,7 +215,7 @@ def queue_text(mbean: MBeanName, row: Consumer) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Producers:
+class ClassicProducers:
     """The producers of one reading."""
 
     table: Table[model.ProducerRow]
@@ -235,7 +235,7 @@ class ProducerBuilder:
         rows: Sequence[tuple[MBeanName, Producer]],
         links: Links,
         called: DestinationNames,
-    ) -> Producers:
+    ) -> ClassicProducers:
         """The producers with their connections, and how many of them wait for each address."""
         addresses = [
             called.address(mbean.kind or "q", row.destination_name)
@@ -258,7 +258,7 @@ class ProducerBuilder:
         numbers = columns([row for _, row in rows], "produced")
         table, order = self._table(keys, producer, numbers)
         connections = np.array([link.key for link in via], np.int64)[order]
-        return Producers(table, connections, _blocked_producers(rows, addresses))
+        return ClassicProducers(table, connections, _blocked_producers(rows, addresses))
 
 
 def _blocked_producers(
