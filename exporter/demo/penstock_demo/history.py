@@ -6,7 +6,7 @@ queues that no one uses. Written as the agent would have published it.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -122,16 +122,26 @@ def _by_hour(
 
 
 def _write(store: Store, kind: RowType, rows: Any) -> None:
-    seconds = rows["stamp"].cast(pa.int64()).to_numpy() // 1_000_000
-    for hour in np.unique(seconds // 3600).tolist():
-        part = rows.filter(pa.array(seconds // 3600 == hour))
+    """Write the rows, a file for each hour."""
+    microseconds = rows["stamp"].cast(pa.int64()).to_numpy()
+    hours = microseconds // 3_600_000_000
+    for hour in np.unique(hours).tolist():
+        part = rows.filter(pa.array(hours == hour))
         begin = np.datetime64(hour * 3600, "s")
         day = str(begin.astype("datetime64[D]"))
         clock = f"{hour % 24:02d}"
-        store.write_table(
-            f"{RAW}/kind={kind.name}/dt={day}/hour={clock}/generated.parquet",
-            in_order(part, kind),
-        )
+        folder = f"{RAW}/kind={kind.name}/dt={day}/hour={clock}"
+        store.write_table(f"{folder}/generated.parquet", in_order(part, kind))
+
+
+def repeated_texts(words: Mapping[str, Sequence[str]], steps: int) -> dict[str, Any]:
+    """Return the texts of some rows, which are the same at each of `steps` polls, as Arrow dictionaries by column."""
+    columns: dict[str, Any] = {}
+    for name, texts in words.items():
+        number_of_row = np.arange(len(texts), dtype=np.int32)
+        numbers = pa.array(np.tile(number_of_row, steps))
+        columns[name] = pa.DictionaryArray.from_arrays(numbers, pa.array(texts))
+    return columns
 
 
 def name_of(number: int, queues: int) -> tuple[str, str]:
@@ -281,15 +291,11 @@ class _World:
 
     def queue_rows(self, samples: dict[str, NDArray[np.float64]]) -> Any:
         steps, size = samples["messages"].shape
-        words = [
-            pa.array([broker for broker, _ in self.names]),
-            pa.array([name for _, name in self.names]),
-        ]
-        code = np.tile(np.arange(size, dtype=np.int32), steps)
-        text = {
-            "broker": pa.DictionaryArray.from_arrays(pa.array(code), words[0]),
-            "queue": pa.DictionaryArray.from_arrays(pa.array(code), words[1]),
+        words = {
+            "broker": [broker for broker, _ in self.names],
+            "queue": [name for _, name in self.names],
         }
+        text = repeated_texts(words, steps)
         every = {
             name: np.tile(column, steps)
             for name, column in (("sid", self.sids), ("key", np.arange(size)))
@@ -336,18 +342,12 @@ class _World:
             for client in clients
             for queue in rings.tolist()
         ]
-        code = pa.array(np.tile(np.arange(len(pick), dtype=np.int32), steps))
-        words = dict(
-            zip(
-                ("broker", "queue", "client"),
-                map(list, zip(*named, strict=True)),
-                strict=True,
-            )
-        )
-        text = {
-            name: pa.DictionaryArray.from_arrays(code, pa.array(column))
-            for name, column in words.items()
+        words = {
+            "broker": [broker for broker, _, _ in named],
+            "queue": [queue for _, queue, _ in named],
+            "client": [client for _, _, client in named],
         }
+        text = repeated_texts(words, steps)
         part = np.repeat([1.0, LOSERS_SHARE], len(rings))
         totals = {
             name: np.floor(samples[name][:, pick] * part).ravel()
@@ -384,26 +384,25 @@ class _World:
             series_id(broker, queue, queue, client)
             for (broker, queue), client in zip(names, clients, strict=True)
         ]
-        code = pa.array(np.tile(np.arange(len(pick), dtype=np.int32), steps))
         words = {
             "broker": [broker for broker, _ in names],
             "queue": [queue for _, queue in names],
             "client": clients,
             "consumer": [str(number) for number in range(len(pick))],
         }
-        text = {
-            name: pa.DictionaryArray.from_arrays(code, pa.array(column))
-            for name, column in words.items()
-        }
+        text = repeated_texts(words, steps)
         buffered = np.floor(samples["delivering"][:, pick] / each)
+        buffered_bytes = buffered * self.size_of[pick]
+        acknowledged = np.floor(samples["acknowledged"][:, pick] / each)
+        rows = steps * len(pick)
         numbers = {
             "buffered": buffered.ravel(),
-            "buffered_bytes": (buffered * self.size_of[pick]).ravel(),
-            "acknowledged": np.floor(samples["acknowledged"][:, pick] / each).ravel(),
+            "buffered_bytes": buffered_bytes.ravel(),
+            "acknowledged": acknowledged.ravel(),
             "sid": np.tile(np.array(sids), steps),
             "key": np.tile(np.arange(len(pick)), steps),
             "inc": samples["inc"][:, pick].ravel(),
-            "interval": np.full(steps * len(pick), float(self.fleet.interval)),
+            "interval": np.full(rows, float(self.fleet.interval)),
         }
         stamp = np.repeat(samples["stamp"], len(pick))
         return _table(
@@ -419,12 +418,9 @@ class _World:
         brokers = self.fleet.brokers
         stamp = np.repeat(samples["stamp"], brokers)
         bytes_of_messages = samples["messages"] * self.size_of
-        used = (
-            bytes_of_messages.reshape(steps, brokers, -1).sum(axis=2).ravel()
-            + 0.05 * GIB
-        )
+        bytes_of_brokers = bytes_of_messages.reshape(steps, brokers, -1).sum(axis=2)
+        used = bytes_of_brokers.ravel() + 0.05 * GIB
         since = (samples["stamp"] - self.fleet.start) / (7 * DAY)
-        code = pa.array(np.tile(np.arange(brokers, dtype=np.int32), steps))
         numbers = {
             "uptime": stamp - samples["begun"].ravel(),
             "clock": stamp,
@@ -436,8 +432,8 @@ class _World:
             "disk_used_ratio": np.repeat(0.35 + 0.018 * since, brokers),
             "disk_limit_ratio": np.full(len(stamp), 0.9),
         }
-        names = pa.array([f"broker-{i + 1}" for i in range(brokers)])
-        text = {"broker": pa.DictionaryArray.from_arrays(code, names)}
+        names = [f"broker-{number + 1}" for number in range(brokers)]
+        text = repeated_texts({"broker": names}, steps)
         return _table(
             BROKER,
             stamp,

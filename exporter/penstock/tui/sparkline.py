@@ -36,14 +36,14 @@ class RecentValues:
                 points.append((stamp, numbers_in(values)))
         for key in self._points.keys() - rows.keys():
             self._missed[key] += 1
-        forgotten = [key for key, count in self._missed.items() if count > MOST]
-        for key in forgotten:
-            del self._points[key]
-            del self._missed[key]
+            if self._missed[key] > MOST:
+                del self._points[key]
+                del self._missed[key]
 
     def values(self, key: Hashable, name: str) -> list[float]:
         """Return the values of a row under a name, the oldest first; NaN where one is missing."""
-        return [values.get(name, math.nan) for _, values in self._points.get(key, ())]
+        points = self._points.get(key, ())
+        return [numbers.get(name, math.nan) for _, numbers in points]
 
     def rate(self, key: Hashable, name: str) -> float | None:
         """Return the growth per second between the last two polls.
@@ -55,7 +55,9 @@ class RecentValues:
             return None
         before, numbers_before = points[-2]
         now, numbers = points[-1]
-        change = numbers.get(name, math.nan) - numbers_before.get(name, math.nan)
+        value = numbers.get(name, math.nan)
+        value_before = numbers_before.get(name, math.nan)
+        change = value - value_before
         return change / (now - before) if change >= 0 else None
 
 
