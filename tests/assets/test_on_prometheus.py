@@ -13,6 +13,7 @@ from assets.promql import children, operator, selectors
 from assets.scenes import Scene
 from assets.test_runbooks import queries as runbook_queries
 from penstock.assets.rule_files import all_alerts, recordings
+from rig.day_and_night import by_day_and_night
 
 pytestmark = [pytest.mark.broker, pytest.mark.prometheus]
 
@@ -118,7 +119,9 @@ LATE: Mapping[str, Mapping[str, str]] = {
 
 
 @pytest.fixture(
-    scope="module", params=[scenes.artemis, scenes.openmq], ids=["artemis", "openmq"]
+    scope="module",
+    params=by_day_and_night([scenes.artemis, scenes.openmq]),
+    ids=["artemis", "openmq"],
 )
 def scene(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory

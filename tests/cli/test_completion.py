@@ -73,6 +73,7 @@ def test_no_agent_completes_nothing_and_says_nothing() -> None:
 
 
 @pytest.mark.broker
+@pytest.mark.nightly  # an agent for each shell
 def test_names_of_the_agent(desk: Desk) -> None:
     assert completed("bash", ["explain", "d"], PENSTOCK_URL=desk.url) == ["plain,demo"]
     assert completed("bash", ["explain", "demo", "stock"], PENSTOCK_URL=desk.url) == [

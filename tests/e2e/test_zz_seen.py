@@ -31,6 +31,7 @@ NOT_SEEN = {
 BY_CHANCE = {
     "mq_address_in_incident": "seen while an incident has two members; tests/incidents sees it",
     "mq_client_in_incident": "the same",
+    "mq_queue_in_incident": "the same",
     "mq_queue_in_doubt_messages": "seen while an XA client is between prepare and commit; tests/account sees it",
     "mq_broker_unhealthy": "seen once what is in doubt has been so for minutes",
     "mq_client_notice": "seen once a client was without progress for the five minutes of a first patience",

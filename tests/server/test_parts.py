@@ -37,6 +37,7 @@ def scraped(
         }
 
 
+@pytest.mark.nightly  # many bodies
 async def test_parts_below_a_limit_are_the_whole(tmp_path: Path) -> None:
     exposition = Exposition(SelfMetrics("1.0").render)
     exposition.set_broker("b", blocks(everything("b", 100)))

@@ -186,6 +186,7 @@ def test_the_workers_say_the_same(spark: Any, fleet: tuple[Store, Truth]) -> Non
     assert advise(spark, fleet[0], [facts[0] | {"backlog_share": 0.01}]) == []
 
 
+@pytest.mark.nightly  # a run of Spark
 def test_a_damaged_file_stops_no_advice(spark: Any, own_fleet: Store) -> None:
     named = {"broker": "broker-1", "address": "orders.0", "queue": "orders.0"}
     facts = [named | {"ring": None, "consumers": 2.0, "backlog_share": 0.5}]
@@ -226,9 +227,9 @@ def test_a_queue_whose_polls_cannot_be_replayed_is_named_and_stops_no_other(
     import pandas as pd  # noqa: PLC0415 - a quarter of a second that all other tests of the file do without
 
     frame = pd.DataFrame({name: [1.0, 2.0] for name in COLUMNS})
-    assert json.loads(replayed(frame)["found"][0]) == {"advice": [], "problem": ""}
+    assert json.loads(replayed(frame)["result"][0]) == {"advice": [], "problem": ""}
     monkeypatch.setattr("penstock_trends.advice.advice_of", broken)
-    found = json.loads(replayed(frame)["found"][0])
+    found = json.loads(replayed(frame)["result"][0])
     assert found == {
         "advice": [],
         "problem": "ZeroDivisionError: float division by zero",

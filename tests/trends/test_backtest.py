@@ -190,6 +190,7 @@ def test_an_hour_of_warm_up_finds_the_same_conditions_on_the_same_queues(
     assert {place[2] for place in all_known ^ some} <= {"no_consumer"}
 
 
+@pytest.mark.nightly  # a back-test
 def test_other_rules_say_else(
     spark: Any, recordings: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -178,6 +178,7 @@ def test_a_day_never_shrinks(spark: Any, own_fleet: Store, tmp_path: Path) -> No
     assert day.refused == [late.replace("generated", "late")]
 
 
+@pytest.mark.nightly  # a run of Spark
 def test_a_damaged_file_is_named_and_stops_nothing(
     spark: Any, own_fleet: Store, rolled: Store, tmp_path: Path
 ) -> None:

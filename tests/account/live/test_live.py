@@ -10,6 +10,7 @@ from account.live.stage import Watch
 
 
 @pytest.mark.broker
+@pytest.mark.nightly  # a minute; make test-account has all situations
 def test_what_clients_know_is_what_the_account_says(tmp_path: Path) -> None:
     """Each result with what is wrong in it."""
     chosen = [one for one in SITUATIONS if one.short]
