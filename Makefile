@@ -41,11 +41,11 @@ NEEDS = broker or prometheus or spark or nightly
 unit: $(VENV)/.test  ## day: the tests that need no broker, Java, Spark or download (1 min)
 	$(UNIT) -m "not ($(NEEDS) or slow)"
 
-test: $(VENV)/.test  ## merge: all checks and tests, against real brokers (first time 30 min, then 25 min; needs Java 17, Maven)
+test: $(VENV)/.test  ## merge: all checks and tests, against real brokers (first time 20 min, then 14 min; needs Java 17, Maven)
 	@mkdir -p build; ($(LINT)) >build/lint.txt 2>&1 & \
 	$(BIN)/pytest -n $(WORKERS) --dist loadscope; tested=$$?; wait $$!; linted=$$?; cat build/lint.txt; [ $$linted = 0 ] || echo "linters: failed"; exit $$((tested || linted))
 
-nightly: $(VENV)/.test  ## nightly: the tests that are rarely red and slow (5 min)
+nightly: $(VENV)/.test  ## nightly: the tests that are rarely red and slow (15 min)
 	$(BIN)/pytest -n $(WORKERS) --dist loadscope -m nightly
 
 coverage: $(VENV)/.test  ## merge: how much of each room of the package the tests run that need no broker, Java or Spark (10 min)
