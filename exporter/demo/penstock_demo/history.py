@@ -134,9 +134,11 @@ def _write(store: Store, kind: RowType, rows: Any) -> None:
         store.write_table(f"{folder}/generated.parquet", in_order(part, kind))
 
 
-def repeated_texts(words: Mapping[str, Sequence[str]], steps: int) -> dict[str, Any]:
+def repeated_texts(
+    words: Mapping[str, Sequence[str]], steps: int
+) -> dict[str, pa.DictionaryArray]:
     """Return the texts of some rows, which are the same at each of `steps` polls, as Arrow dictionaries by column."""
-    columns: dict[str, Any] = {}
+    columns: dict[str, pa.DictionaryArray] = {}
     for name, texts in words.items():
         number_of_row = np.arange(len(texts), dtype=np.int32)
         numbers = pa.array(np.tile(number_of_row, steps))
