@@ -15,6 +15,7 @@ from penstock.insight.explain import BrokerView, explain
 from penstock.insight.lists import ListQuery, incident_list, merged
 from penstock.insight.objects import explain_address, explain_broker
 from penstock.insight.text import explanation, impact, incident_lines, object_lines
+from penstock.server.pages.render import _environment
 
 
 def view(scene: Scene) -> BrokerView:
@@ -127,6 +128,9 @@ def test_a_client_without_a_name_is_known_by_its_connection() -> None:
     )
     lines = list(incident_lines([incident], 10.0))
     assert "  who       a client without a name on 10.0.0.7, connection c1" in lines
+    page = _environment().get_template("parts.html").make_module({"urls": {}})
+    card = str(page.incident_card(incident, 10.0))  # type: ignore[attr-defined]
+    assert "without a name on <bdi>10.0.0.7</bdi>" in card
 
 
 @pytest.mark.slow  # many polls

@@ -91,13 +91,6 @@ def regular(status: os.stat_result) -> os.stat_result:
     return status
 
 
-def write_all(descriptor: int, content: bytes) -> None:
-    """Write all of the content; one call may write only a part. Raises OSError when not all of it could be written."""
-    rest = memoryview(content)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
-
-
 def create(path: Path, mode: int = OWNER_ONLY) -> BinaryIO:
     """Return a new file under a name of Penstock's own. Raises OSError.
 
